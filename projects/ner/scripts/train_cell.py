@@ -1,0 +1,92 @@
+"""Train and test one cell, in a process of its own: `spacy train`, then one pass over the test set.
+
+The saved result holds gold and predicted entities of each test sentence, so that every score and
+every bootstrap can be computed again without training.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import spacy
+import srsly
+import typer
+from cells import Cell, Workdir, cell_config, fingerprint, write_atomically
+from spacy.cli.train import train
+from spacy.tokens import Doc, DocBin
+
+Entities = list[tuple[int, int, str]]
+
+
+def main(
+    workdir: Path = typer.Argument(..., help="Working folder of the project"),
+    corpus: str = typer.Argument(...),
+    fold: int = typer.Argument(...),
+    system: str = typer.Argument(...),
+    seed: int = typer.Argument(...),
+    settings: str = typer.Option("{}", help="JSON: settings of [training] to change"),
+    gpu_id: int = typer.Option(-1, help="GPU, or -1 for the CPU"),
+    test: bool = typer.Option(True, help="Read the test set; without it only the dev score is kept"),
+) -> None:
+    """Run the cell and write its result."""
+    cell = Cell(seed=seed, system=system, corpus=corpus, fold=fold)
+    where = Workdir(workdir)
+    write_atomically(where.result(cell), run_cell(cell, where, srsly.json_loads(settings), gpu_id, test))
+    shutil.rmtree(where.training(cell))
+
+
+def run_cell(
+    cell: Cell, workdir: Workdir, settings: dict[str, Any], gpu_id: int, test: bool
+) -> dict[str, Any]:
+    """Train, and test the model that was best on dev."""
+    folder = workdir.training(cell)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    config = cell_config(cell, workdir, settings)
+    config.to_disk(folder / "config.cfg", interpolate=False)
+    begin = time.perf_counter()
+    train(folder / "config.cfg", folder, use_gpu=gpu_id)
+    result: dict[str, Any] = {
+        "corpus": cell.corpus,
+        "fold": cell.fold,
+        "system": cell.system,
+        "seed": cell.seed,
+        "fingerprint": fingerprint(config),
+        "train_seconds": round(time.perf_counter() - begin, 1),
+        "dev_f": srsly.read_json(folder / "model-best" / "meta.json")["performance"]["ents_f"],
+        "gpu_id": gpu_id,
+    }
+    if test:
+        result.update(test_model(folder / "model-best", workdir.corpus(cell)))
+    return result
+
+
+def test_model(model: Path, corpus: Path) -> dict[str, Any]:
+    """Annotate the test sentences once.
+
+    RETURNS (dict): `gold` and `predicted` entities and the `units` (documents) of the sentences,
+        and the speed in words per second.
+    """
+    nlp = spacy.load(model)
+    gold = list(DocBin().from_disk(corpus / "test.spacy").get_docs(nlp.vocab))
+    plain = [Doc(nlp.vocab, [t.text for t in doc], [bool(t.whitespace_) for t in doc]) for doc in gold]
+    begin = time.perf_counter()
+    annotated = list(nlp.pipe(plain, batch_size=256))
+    seconds = time.perf_counter() - begin
+    return {
+        "units": srsly.read_json(corpus / "test_units.json"),
+        "gold": [_entities(doc) for doc in gold],
+        "predicted": [_entities(doc) for doc in annotated],
+        "words_per_second": round(sum(map(len, gold)) / seconds),
+    }
+
+
+def _entities(doc: Doc) -> Entities:
+    return [(span.start, span.end, span.label_) for span in doc.ents]
+
+
+if __name__ == "__main__":
+    typer.run(main)

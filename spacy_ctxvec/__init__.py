@@ -1,0 +1,17 @@
+"""Contextual word vectors for spaCy.
+
+spaCy imports every installed plugin at start-up, so this module imports nothing that works.
+"""
+
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "attach"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "attach":
+        from .pipe.docdata import attach
+
+        return attach
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

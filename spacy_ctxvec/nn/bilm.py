@@ -1,0 +1,215 @@
+"""The bidirectional language model of ELMo (Peters et al. 2018, section 3.1), all layers kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout
+
+from .. import errors
+from ..text.characters import encode_marks, encode_words
+from ..types import IntArray
+from .char_encoder import ACTIVATIONS, CharEncoder
+from .lstm import LSTM, LSTMState
+from .packing import Packing, framed_index
+from .parallel import run_both
+
+State = Literal["reset", "carry"]
+
+
+@dataclass(frozen=True)
+class BiLMConfig:
+    """Sizes and clips of a biLM. The defaults are those of the shipped English model.
+
+    Each direction puts out `width / 2` numbers per token; where `hidden_width` differs from that,
+    every LSTM has a projection. A clip of 0 means none.
+    """
+
+    width: int = 512
+    hidden_width: int = 256
+    n_layers: int = 2
+    skip: bool = True
+    cell_clip: float = 0.0
+    output_clip: float = 0.0
+    char_width: int = 16
+    filters: tuple[tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 128))
+    activation: str = "relu"
+    n_highway: int = 1
+    max_characters: int = 50
+
+    def __post_init__(self) -> None:
+        pairs = tuple((int(width), int(n)) for width, n in self.filters)
+        object.__setattr__(self, "filters", pairs)
+        self._check("width", self.width > 0 and self.width % 2 == 0, "an even number above 0")
+        for name in ("hidden_width", "n_layers", "char_width"):
+            self._check(name, getattr(self, name) > 0, "a number above 0")
+        for name in ("cell_clip", "output_clip", "n_highway"):
+            self._check(name, getattr(self, name) >= 0, "0 (none) or more")
+        self._check("activation", self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS))
+        self._check(
+            "filters",
+            bool(pairs) and all(0 < width <= self.max_characters and n > 0 for width, n in pairs),
+            f"pairs of characters (at most max_characters = {self.max_characters}) and features",
+        )
+        self._check("max_characters", self.max_characters > 2, "at least 3: a byte and its marks")
+
+    def _check(self, field: str, holds: bool, expected: str) -> None:
+        if not holds:
+            found = getattr(self, field)
+            raise errors.CtxvecError(
+                errors.BAD_SETTING.format(field=field, found=found, expected=expected)
+            )
+
+    @property
+    def token_width(self) -> int:
+        """Width of the token layer, and of one direction of every other layer."""
+        return self.width // 2
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_layers + 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "filters": [list(pair) for pair in self.filters]}
+
+
+class CarriedState:
+    """LSTM states kept between calls, one per batch row, as the reference programs keep them.
+
+    Only for reproducing their numbers: vectors then depend on the batches that came before.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], LSTMState] = {}
+
+    def take(self, direction: int, layer: int, rows: Tensor, widths: tuple[int, int]) -> LSTMState:
+        """The states of `rows` in that order; rows never seen before start at zero."""
+        n_rows = int(rows.max()) + 1
+        stored = self._rows.get((direction, layer))
+        if stored is None:
+            stored = (torch.zeros(0, widths[0]), torch.zeros(0, widths[1]))
+        grown = tuple(_with_rows(part, n_rows).to(rows.device) for part in stored)
+        self._rows[direction, layer] = (grown[0], grown[1])
+        return grown[0][rows], grown[1][rows]
+
+    def put(self, direction: int, layer: int, rows: Tensor, state: LSTMState) -> None:
+        for part, new in zip(self._rows[direction, layer], state):
+            part[rows] = new.detach()
+
+
+def _with_rows(part: Tensor, n_rows: int) -> Tensor:
+    missing = max(0, n_rows - len(part))
+    return torch.cat([part, part.new_zeros(missing, part.shape[1])])
+
+
+class BiLM(nn.Module):
+    """Words in context: every layer of two language models that read in opposite directions.
+
+    The two never mix: layer 2 forward sees only layer 1 forward. With `skip`, layers above the
+    first add their input to their output, outside the recurrence.
+    """
+
+    def __init__(self, config: BiLMConfig):
+        super().__init__()
+        self.config = config
+        self.char_encoder = CharEncoder(
+            char_width=config.char_width,
+            filters=config.filters,
+            activation=config.activation,
+            n_highway=config.n_highway,
+            output_width=config.token_width,
+        )
+        self.forward_lstms = self._stack()
+        self.backward_lstms = self._stack()
+        self.dropout = 0.0
+        self.state: CarriedState | None = None
+
+    def _stack(self) -> nn.ModuleList:
+        config = self.config
+        return nn.ModuleList(
+            LSTM(
+                input_width=config.token_width,
+                hidden_width=config.hidden_width,
+                output_width=config.token_width,
+                cell_clip=config.cell_clip,
+                output_clip=config.output_clip,
+            )
+            for _ in range(config.n_layers)
+        )
+
+    @property
+    def device(self) -> torch.device:
+        return self.char_encoder.embedding.weight.device
+
+    def carry_state(self, state: State) -> None:
+        """Start every sequence from zero ("reset"), or from where its batch row ended ("carry")."""
+        self.state = CarriedState() if state == "carry" else None
+
+    def word_vectors(self, words: Sequence[str], *, sentence_marks: bool = False) -> Tensor:
+        """Token layer of each word, (n_words, token_width): a function of its spelling alone."""
+        ids = encode_words(words, self.config.max_characters, sentence_marks=sentence_marks)
+        return self.char_encoder(torch.from_numpy(ids).to(self.device))
+
+    def mark_vectors(self) -> Tensor:
+        """Token layer of the sentence start and the sentence end, (2, token_width)."""
+        ids = encode_marks(self.config.max_characters)
+        return self.char_encoder(torch.from_numpy(ids).to(self.device))
+
+    def forward(self, vectors: Tensor, index: IntArray, lengths: IntArray) -> Tensor:
+        """All layers of every token, (n_tokens, n_layers + 1, width), sequence after sequence.
+
+        vectors (n_distinct + 2, token_width): the token layer of each distinct word of the batch,
+            after those of the two sentence marks (`mark_vectors`, `word_vectors`)
+        index (n_tokens,): the row of each token in `vectors`, so 2 or more
+        lengths (n_sequences,): tokens of each sequence, 1 or more
+
+        Layer 0 is the token layer twice, so that all layers have one width.
+        """
+        packing = Packing.of(lengths)
+        framed = framed_index(index, lengths)
+        forward, backward = run_both(
+            partial(self._direction, 0, vectors, framed[packing.forward], packing),
+            partial(self._direction, 1, vectors, framed[packing.backward], packing),
+            threads=vectors.device.type == "cpu",
+        )
+        token = self._dropped(vectors)[torch.from_numpy(index).to(vectors.device)]
+        pick_forward = torch.from_numpy(packing.from_forward).to(vectors.device)
+        pick_backward = torch.from_numpy(packing.from_backward).to(vectors.device)
+        layers = [torch.cat([token, token], dim=1)]
+        for f, b in zip(forward, backward):
+            layers.append(torch.cat([f[pick_forward], b[pick_backward]], dim=1))
+        return torch.stack(layers, dim=1)
+
+    def _direction(
+        self, direction: int, vectors: Tensor, index: IntArray, packing: Packing
+    ) -> list[Tensor]:
+        """Packed outputs of each layer, (n_framed, token_width), in the direction's own order."""
+        x = vectors[torch.from_numpy(index).to(vectors.device)]
+        return self.run_stack(direction, x, packing)
+
+    def run_stack(self, direction: int, x: Tensor, packing: Packing) -> list[Tensor]:
+        """Packed token vectors of one direction (0 forward, 1 backward) -> every layer above."""
+        batch_sizes = torch.from_numpy(packing.batch_sizes)
+        rows = torch.from_numpy(packing.order).to(x.device)
+        outputs: list[Tensor] = []
+        lstms = self.backward_lstms if direction else self.forward_lstms
+        for layer, lstm in enumerate(lstms):
+            x = self._dropped(x)
+            widths = (self.config.token_width, self.config.hidden_width)
+            before = self.state and self.state.take(direction, layer, rows, widths)
+            y, after = lstm(x, batch_sizes, before)
+            if self.state:
+                self.state.put(direction, layer, rows, after)
+            x = y + x if self.config.skip and layer else y
+            outputs.append(x)
+        return outputs
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return dropout(x, self.dropout, self.training) if self.dropout else x
+
+

@@ -1,0 +1,105 @@
+"""One direction of one LSTM layer over a packed batch, with the clips and projection of ELMo.
+
+"Packed" is PyTorch's layout: rows sorted by falling length, time-major, without padding, so
+that step t is the block of the `batch_sizes[t]` rows that are still running.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+LSTMState = tuple[Tensor, Tensor]
+"""Output (batch, output_width) and cell (batch, hidden_width) after each row's last step."""
+
+
+class LSTM(nn.Module):
+    """Packed (n_steps, input_width) -> packed (n_steps, output_width), and the final state.
+
+    With blocks input, forget, candidate, output, one step is (Peters et al. 2018; Sak et al. 2014)
+
+        z = W_ih x + W_hh h + b
+        c' = clip(sigmoid(f) c + sigmoid(i) tanh(g), cell_clip)
+        h' = clip(W_hr (sigmoid(o) tanh(c')), output_clip)
+
+    Without projection and clips that is the plain LSTM, for which the library's fused kernel is
+    used. A clip of 0 means none. The stored bias includes the forget bias.
+    """
+
+    def __init__(
+        self,
+        *,
+        input_width: int,
+        hidden_width: int,
+        output_width: int,
+        cell_clip: float = 0.0,
+        output_clip: float = 0.0,
+    ):
+        super().__init__()
+        self.cell_clip = cell_clip
+        self.output_clip = output_clip
+        self.weight_ih = nn.Parameter(torch.empty(4 * hidden_width, input_width))
+        self.weight_hh = nn.Parameter(torch.empty(4 * hidden_width, output_width))
+        self.bias = nn.Parameter(torch.zeros(4 * hidden_width))
+        self.weight_hr: nn.Parameter | None = None
+        if output_width != hidden_width:
+            self.weight_hr = nn.Parameter(torch.empty(output_width, hidden_width))
+            nn.init.xavier_uniform_(self.weight_hr)
+        # TensorFlow starts from glorot uniform over the joined kernel of both inputs.
+        bound = math.sqrt(6 / (input_width + output_width + 4 * hidden_width))
+        nn.init.uniform_(self.weight_ih, -bound, bound)
+        nn.init.uniform_(self.weight_hh, -bound, bound)
+        self.bias.data[hidden_width : 2 * hidden_width] = 1.0
+
+    @property
+    def is_plain(self) -> bool:
+        return self.weight_hr is None and not self.cell_clip and not self.output_clip
+
+    def forward(
+        self, x: Tensor, batch_sizes: Tensor, state: LSTMState | None = None
+    ) -> tuple[Tensor, LSTMState]:
+        """`batch_sizes` (longest,) is an int64 tensor on the CPU; `state` is zero by default."""
+        h, c = state or self._zero_state(x, int(batch_sizes[0]))
+        return (self._fused if self.is_plain else self._stepwise)(x, batch_sizes, h, c)
+
+    def _zero_state(self, x: Tensor, n_rows: int) -> LSTMState:
+        hidden_width, output_width = self.weight_ih.shape[0] // 4, self.weight_hh.shape[1]
+        return x.new_zeros(n_rows, output_width), x.new_zeros(n_rows, hidden_width)
+
+    def _fused(
+        self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, LSTMState]:
+        weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
+        y, h, c = torch._VF.lstm(  # type: ignore[attr-defined]
+            x, batch_sizes, (h.unsqueeze(0), c.unsqueeze(0)), weights, True, 1, 0.0, False, False
+        )
+        return y, (h[0], c[0])
+
+    def _stepwise(
+        self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, LSTMState]:
+        from_input = torch.addmm(self.bias, x, self.weight_ih.t())
+        outputs, ended_h, ended_c = [], [], []
+        for z in from_input.split(batch_sizes.tolist()):
+            if len(z) < len(h):  # the shortest rows, at the end of the batch, are finished
+                ended_h.append(h[len(z) :])
+                ended_c.append(c[len(z) :])
+                h, c = h[: len(z)], c[: len(z)]
+            h, c = self._step(torch.addmm(z, h, self.weight_hh.t()), c)
+            outputs.append(h)
+        final = (torch.cat([h, *reversed(ended_h)]), torch.cat([c, *reversed(ended_c)]))
+        return torch.cat(outputs), final
+
+    def _step(self, z: Tensor, c: Tensor) -> LSTMState:
+        i, f, g, o = z.chunk(4, dim=1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        if self.cell_clip:
+            c = c.clamp(-self.cell_clip, self.cell_clip)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        if self.weight_hr is not None:
+            h = h @ self.weight_hr.t()
+        if self.output_clip:
+            h = h.clamp(-self.output_clip, self.output_clip)
+        return h, c
