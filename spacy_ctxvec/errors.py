@@ -27,3 +27,139 @@ LOSS_NOT_FINITE = (
     "The loss became {loss} at step {step}. The last checkpoint is intact; resume from it with a "
     "lower learn_rate or grad_clip."
 )
+MALFORMED_MODEL = "Cannot read {path}: its {field} should be {expected}; found: {found}."
+WRONG_SIZES = (
+    "The weights do not fit the encoder: {name} has shape {found}, and the settings ask for "
+    "{expected}. Change the sizes under [components.<name>.model] to those of the weights, or "
+    "load other weights."
+)
+NO_TEXT_FILES = (
+    "No file in {folder} matches {patterns}. Set `text_folder` in the [pretrain] block of the "
+    "config, or the environment variable that it names, to the folder with the text."
+)
+NO_TEXT_FOLDER = (
+    "Where is the text? Name its folder with --text, or set the environment variable CTXVEC_DATA "
+    "to a folder that holds it under `text`."
+)
+BAD_PRETRAIN_CONFIG = "The pretraining config {path} cannot be used: {error}."
+NEEDS_EXTRA = (
+    "Reading {path} needs the package {package}, which is not installed. Install it with "
+    "`pip install 'spacy-ctxvec[{extra}]'`."
+)
+WORD_INPUT_BILM = (
+    "The options {path} have no `char_cnn`: they describe a biLM over a fixed vocabulary of words. "
+    "Only biLMs over characters can be read; name the options of such a model."
+)
+NO_MODEL_PATH = "There is no model at {path}: no such file or folder. Check the path."
+UNKNOWN_MODEL = (
+    "There is no model that can be read at {path}. Found: {found}. Expected: a folder with "
+    "config.json and model.safetensors, or an ELMo options JSON beside an HDF5 file with its "
+    "weights, or one of these files."
+)
+AMBIGUOUS_MODEL = (
+    "There are several models at {path}, and the names do not tell which files belong together: "
+    "{found}. Give the path of one of the weight files, or put each model in a folder of its own."
+)
+
+
+def malformed_model(path: object, field: str, expected: str, found: object) -> MalformedModelError:
+    """The error of a model file whose `field` is not what it should be."""
+    message = MALFORMED_MODEL.format(path=path, field=field, expected=expected, found=found)
+    return MalformedModelError(message)
+BAD_PIPELINE_WEIGHTS = "The saved weights of the encoder cannot be read: {error}. Save the pipeline again."
+NO_WEIGHTS = (
+    "The encoder of '{name}' has no weights: its settings say init = \"random\" and it was neither "
+    "initialised nor loaded. Call nlp.initialize(), give it a loader under [initialize.components."
+    '{name}], or set init = "en_sm". A component in [training] frozen_components is not '
+    "initialised; set frozen = true in [components.{name}] instead."
+)
+UNKNOWN_INIT = 'init = "{found}" is not known. Expected "en_sm" (the shipped model) or "random".'
+SHIPPED_SIZES = (
+    "The shipped model {init} does not fit the encoder of '{name}': {problem} Give the component "
+    'the sizes of the shipped model, a loader for other weights, or init = "random".'
+)
+CARRY_IN_CHILD = (
+    'state = "carry" depends on the order of all batches and is refused in child processes. Use '
+    'n_process=1, or state = "reset".'
+)
+BAD_LAYER_DROPOUT = "layer_dropout = {found} of the mix cannot work. Expected: 0 or more, below 1."
+FIXED_WEIGHTS_AND_MODE = (
+    'The mix has fixed weights and mode = "{mode}". Set one of them: leave out `weights`, or set '
+    'mode = "learned".'
+)
+FIXED_WEIGHTS_COUNT = (
+    "The mix has {found} fixed weights, and the encoder has {expected} layers, the token layer "
+    "included. Give `weights` of the mix one number a layer."
+)
+LISTENER_NOT_LINKED = (
+    "A Listener.v1 with upstream = \"{upstream}\" found no component to listen to. Put a `ctxvec` "
+    "component before it in [nlp] pipeline; if `upstream` names one, check the name."
+)
+NOTHING_TO_LISTEN_TO = (
+    "A Listener.v1 is trained on Docs without the vectors of '{upstream}'. If '{upstream}' stands "
+    "in [training] frozen_components, add it to [training] annotating_components as well; or leave "
+    "it out of both and set frozen = true in [components.{upstream}]."
+)
+PREDICTS_FROM_ZEROS = (
+    "A Listener.v1 predicts on Docs without the vectors of '{upstream}', and so from zeros. Run "
+    "the whole pipeline, with '{upstream}' enabled and before the components that listen to it."
+)
+CONCAT_WIDTH_UNKNOWN = (
+    "Concat.v1 has to know the width of each part, and `{part}` does not tell it. Set its width "
+    "(nO of spacy.StaticVectors.v2) in the config."
+)
+CONCAT_EMPTY = "Concat.v1 has no part. Set at least one of listener, static, hash."
+NO_DATA_ON_DOC = (
+    "This Doc has no contextual vectors. Either no `ctxvec` component has seen it, or they were "
+    "lost: DocBin keeps them with store_user_data=True, and span.as_doc() and Doc.from_docs do "
+    "not. Run the pipeline on it."
+)
+NO_SUCH_COMPONENT = "This Doc has no vectors of a component '{name}'. It has those of: {found}."
+NO_SUCH_LAYER = "There is no layer {found}. Expected: {expected}."
+LAYERS_NOT_KEPT = (
+    "The layers of '{name}' were not kept on this Doc. Set store = \"layers\" in "
+    "[components.{name}] to keep them."
+)
+OUTPUT_NOT_KEPT = (
+    'The vectors were not kept on this Doc. Set store = "output" or "layers" in the block of the '
+    "`ctxvec` component to keep them."
+)
+RETOKENISED = (
+    "The Doc has {expected} tokens, and its contextual vectors were made for {found}: it was "
+    "retokenised since. Run the pipeline on the new tokens."
+)
+TWO_UPSTREAMS = (
+    "A listener of '{component}' has upstream = \"*\", and the pipeline has more than one encoder "
+    "before it: {names}. Set `upstream` of the listener to one of these names."
+)
+FOREIGN_LISTENER = (
+    "'{component}' listens to '{encoder}' with spaCy's Tok2VecListener, which reads the data of a "
+    "`tok2vec` component. Give it the architecture spacy-ctxvec.Listener.v1."
+)
+TENSOR_TAKEN = (
+    "'{reader}' reads doc.tensor as the output of a `tok2vec` component, so '{name}' leaves "
+    "doc.tensor alone; token.vector and doc._.ctxvec serve its vectors."
+)
+LISTENER_WIDTH = (
+    "A listener of '{component}' expects vectors of width {found}, and the layers of '{name}' "
+    "have {expected}. Set its width to ${{components.{name}.model.width}}."
+)
+OTHER_LANGUAGE = (
+    "'{name}' uses the weights of '{source}', trained on language \"{found}\", in a pipeline for "
+    '"{expected}". Load weights for that language with [initialize.components.{name}.loader].'
+)
+GPU_IN_CHILD = (
+    "A child process cannot use the encoder on the GPU of its parent. Use n_process=1, or do not "
+    "call spacy.require_gpu() or prefer_gpu()."
+)
+NO_LABELS = "'{name}' predicts no labels, so none can be added to it."
+WEIGHTS_FROM = "'{name}': weights from {source}"
+BAD_OUTPUT = 'output = {found} cannot work. Expected "mean", "top" or {n_layers} numbers, one a layer.'
+NO_LISTENER_IN_CONFIG = (
+    "The config of the component has no spacy-ctxvec.Listener.v1 under model.tok2vec that could "
+    "be replaced."
+)
+UNFREEZES_UNKNOWN = (
+    "gradual_unfreezing.v1 names '{name}', which is no `ctxvec` component of the pipeline. It has: "
+    "{found}."
+)

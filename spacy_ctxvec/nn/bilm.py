@@ -126,6 +126,11 @@ class BiLM(nn.Module):
         )
         self.forward_lstms = self._stack()
         self.backward_lstms = self._stack()
+        self.layer_mean: Tensor
+        self.layer_deviation: Tensor
+        # Over the text it was trained on; what a mix standardises its layers with.
+        self.register_buffer("layer_mean", torch.zeros(config.n_outputs, config.width))
+        self.register_buffer("layer_deviation", torch.ones(config.n_outputs, config.width))
         self.dropout = 0.0
         self.state: CarriedState | None = None
 
@@ -145,6 +150,15 @@ class BiLM(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.char_encoder.embedding.weight.device
+
+    @property
+    def has_statistics(self) -> bool:
+        return bool((self.layer_deviation != 1).any())
+
+    def set_statistics(self, layers: Tensor) -> None:
+        """Measure mean and deviation over layers (n_tokens, n_layers + 1, width)."""
+        self.layer_mean.copy_(layers.mean(dim=0))
+        self.layer_deviation.copy_(layers.std(dim=0, correction=0))
 
     def carry_state(self, state: State) -> None:
         """Start every sequence from zero ("reset"), or from where its batch row ended ("carry")."""
@@ -175,7 +189,7 @@ class BiLM(nn.Module):
         forward, backward = run_both(
             partial(self._direction, 0, vectors, framed[packing.forward], packing),
             partial(self._direction, 1, vectors, framed[packing.backward], packing),
-            threads=vectors.device.type == "cpu",
+            threads=vectors.device.type == "cpu" and torch.get_num_threads() > 1,
         )
         token = self._dropped(vectors)[torch.from_numpy(index).to(vectors.device)]
         pick_forward = torch.from_numpy(packing.from_forward).to(vectors.device)

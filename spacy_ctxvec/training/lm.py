@@ -34,7 +34,10 @@ PIECES_PER_POOL = 4096  # pieces sorted by length together: little padding, stil
 
 @dataclass(frozen=True)
 class LMTrainingConfig:
-    """How long and how fast. `tokens` counts each token once, though both directions read it."""
+    """How long and how fast. `tokens` counts each token once, though both directions read it.
+
+    With `threads`, the two directions run at the same time, each on one core.
+    """
 
     tokens: int = 10_000_000
     batch_tokens: int = 1024
@@ -45,6 +48,7 @@ class LMTrainingConfig:
     weight_decay: float = 0.01
     grad_clip: float = 1.0
     seed: int = 0
+    threads: bool = True
     evaluate_every: int = 1000
     checkpoint_seconds: float = 120.0
     eval_tokens: int = 20_000
@@ -67,11 +71,12 @@ class Batch:
 
     def __init__(self, corpus: Corpus, numbers: IntArray):
         pieces = [np.asarray(corpus.piece(int(i)), dtype=np.int64) for i in numbers]
-        lengths = np.array([len(piece) for piece in pieces])
+        self.lengths = lengths = np.array([len(piece) for piece in pieces])
         self.n_tokens = int(lengths.sum())
         ids = np.concatenate(pieces)
-        self.types, index = np.unique(ids, return_inverse=True)
-        framed_types = framed_index(index + 2, lengths)
+        self.types, rows = np.unique(ids, return_inverse=True)
+        self.index = rows + 2
+        framed_types = framed_index(self.index, lengths)
         framed_ids = np.full(len(framed_types), SENTENCE_START_ID)
         framed_ids[framed_types == 1] = SENTENCE_END_ID
         framed_ids[token_positions(lengths)] = ids
@@ -116,6 +121,14 @@ def all_batches(corpus: Corpus, config: LMTrainingConfig) -> Iterator[IntArray]:
         epoch += 1
 
 
+def reading_batches(corpus: Corpus, max_tokens: int | None) -> Iterator[Batch]:
+    """The corpus in its own order, 32 pieces at a time, until `max_tokens` have been seen."""
+    for start in range(0, len(corpus.offsets) - 1, 32):
+        if max_tokens is not None and corpus.offsets[start] >= max_tokens:
+            return
+        yield Batch(corpus, np.arange(start, min(start + 32, len(corpus.offsets) - 1)))
+
+
 class LMTrainer:
     """A biLM, its softmax and their optimizer, over one corpus.
 
@@ -156,6 +169,19 @@ class LMTrainer:
 
         `report` gets a record every `evaluate_every` steps, with what `evaluate` returned.
         """
+        n_threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # each direction has a core; more threads would wait for it
+        try:
+            self._train(checkpoint, evaluate, report)
+        finally:
+            torch.set_num_threads(n_threads)
+
+    def _train(
+        self,
+        checkpoint: Path,
+        evaluate: Callable[[], dict[str, Any]],
+        report: Callable[[dict[str, Any]], None],
+    ) -> None:
         saved = started = time.monotonic()
         seen_before = self.tokens
         batches = all_batches(self.corpus, self.config)
@@ -214,7 +240,7 @@ class LMTrainer:
         losses = run_both(
             partial(self._direction_loss, 0, batch, leaves[0], candidates, targets),
             partial(self._direction_loss, 1, batch, leaves[1], candidates, targets),
-            threads=True,
+            threads=self.config.threads,
         )
         gradients = [_sum_of_gradients(pair) for pair in zip(*leaves)]
         torch.autograd.backward([vectors, rows], gradients)
@@ -260,8 +286,7 @@ class LMTrainer:
         sums = np.zeros((2, 2))
         counts = np.zeros((2, 2))
         n_unknown = n_tokens = 0
-        for numbers in np.array_split(np.arange(len(corpus.offsets) - 1), len(corpus.offsets) // 32 + 1):
-            batch = Batch(corpus, numbers)
+        for batch in reading_batches(corpus, max_tokens):
             vectors = self._vectors(batch, characters)
             for direction in (0, 1):
                 targets = batch.targets(direction, n_words)
@@ -273,8 +298,6 @@ class LMTrainer:
                     counts[direction, kind] += mask.sum().item()
             n_unknown += (targets == UNKNOWN_ID).sum().item()
             n_tokens += batch.n_tokens
-            if max_tokens is not None and n_tokens >= max_tokens:
-                break
         perplexity = np.exp(sums / counts)
         return Perplexity(
             forward=float(perplexity[0, 0]),
@@ -284,6 +307,18 @@ class LMTrainer:
             n_tokens=n_tokens,
             unknown_rate=n_unknown / n_tokens,
         )
+
+    @torch.no_grad()
+    def measure_layers(self, corpus: Corpus, max_tokens: int) -> None:
+        """Store mean and deviation of every number of every layer over held-out text."""
+        characters = CharacterTable(corpus.types, self.model.config.max_characters)
+        layers = torch.cat(
+            [
+                self.model(self._vectors(batch, characters), batch.index, batch.lengths)
+                for batch in reading_batches(corpus, max_tokens)
+            ]
+        )
+        self.model.set_statistics(layers)
 
     def save(self, path: Path) -> None:
         save_checkpoint(

@@ -40,9 +40,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Workdir:
-    """The working folder: corpora, vectors, cells and trainings in progress."""
+    """The working folder: corpora, vectors, results (below `results`) and trainings in progress."""
 
     root: Path
+    results: str = "cells"
 
     @property
     def vectors(self) -> Path:
@@ -52,16 +53,18 @@ class Workdir:
         return self.root / "corpus" / cell.corpus / str(cell.fold)
 
     def training(self, cell: Cell) -> Path:
-        return self.root / "training" / cell.name
+        return self.root / "training" / self.results / cell.name
 
     def result(self, cell: Cell) -> Path:
-        return self.root / "cells" / f"{cell.name}.json"
+        return self.root / self.results / f"{cell.name}.json"
 
     def folds(self, corpus: str) -> list[int]:
         """The folds that `convert` has written, in order."""
         folder = self.root / "corpus" / corpus
         if not folder.is_dir():
-            raise CtxvecError(f"Expected converted data in {folder}, found none. Run `convert` first.")
+            raise CtxvecError(
+                f"Expected converted data in {folder}, found none. Run `convert` first."
+            )
         return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
 
 
@@ -117,7 +120,12 @@ def fingerprint(config: Config) -> str:
 
 def is_done(path: Path, expected_fingerprint: str) -> bool:
     """Whether the file holds the result of these very settings."""
-    return path.is_file() and srsly.read_json(path).get("fingerprint") == expected_fingerprint
+    return path.is_file() and read_json(path).get("fingerprint") == expected_fingerprint
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; what is in it is known to those who wrote it."""
+    return srsly.read_json(path)
 
 
 def write_atomically(path: Path, content: Mapping[str, Any]) -> None:

@@ -27,22 +27,24 @@ class Sentence:
 
 
 def read_conll(path: Path) -> list[Sentence]:
-    """Read a file. Documents are counted from 0 where `-DOCSTART-` lines mark them; else all are 0.
+    """Read a file. `-DOCSTART-` lines part documents, which are counted from 0.
 
     path (Path): The file, UTF-8.
     RETURNS (list[Sentence]): Its sentences, in order.
     """
     if not path.is_file():
-        raise CtxvecError(f"Expected a CoNLL file at {path}, found none. Run the `data` command first.")
-    sentences = []
-    document = -1
+        raise CtxvecError(
+            f"Expected a CoNLL file at {path}, found none. Run the `data` command first."
+        )
+    sentences: list[Sentence] = []
+    document = 0
     with path.open(encoding="utf-8") as lines:
         for rows in _blocks(lines):
             if rows[0][0] == DOCUMENT_START:
-                document += 1
+                document = sentences[-1].document + 1 if sentences else 0
                 rows = rows[1:]
             if rows:
-                sentences.append(_sentence(rows, max(document, 0)))
+                sentences.append(_sentence(rows, document))
     return sentences
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import spacy
 import srsly
 import typer
+from cells import read_json
 from conll import Sentence, has_document_marks, read_conll
+from console import run_script
 from folds import Split, document_folds, number_documents, split_fold
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
@@ -24,10 +27,12 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def main(
-    assets: Path = typer.Argument(..., help="Folder with one folder per corpus"),
-    output: Path = typer.Argument(..., help="Where the .spacy files go"),
-    n_folds: int = typer.Option(5, help="WikiGold: number of folds"),
-    dev_share: float = typer.Option(0.12, help="WikiGold: share of the training sentences for dev"),
+    assets: Annotated[Path, typer.Argument(help="Folder with one folder per corpus")],
+    output: Annotated[Path, typer.Argument(help="Where the .spacy files go")],
+    n_folds: Annotated[int, typer.Option(help="WikiGold: number of folds")] = 5,
+    dev_share: Annotated[
+        float, typer.Option(help="WikiGold: share of the training sentences for dev")
+    ] = 0.12,
 ) -> None:
     """Convert every corpus that the project uses."""
     wikigold = read_wikigold(assets / "wikigold", PROJECT / "wikigold_documents.json")
@@ -47,7 +52,7 @@ def read_wikigold(folder: Path, documents: Path) -> list[Sentence]:
     original = folder / "wikigold.conll.txt"
     if original.is_file():
         return read_conll(original)
-    starts = srsly.read_json(documents)
+    starts = read_json(documents)
     corpus: list[Sentence] = []
     for part in PARTS:
         path = folder / f"{part}.conll"
@@ -81,7 +86,9 @@ def write_split(split: Split, folder: Path) -> None:
     for part in PARTS:
         sentences: Sequence[Sentence] = getattr(split, part)
         if not sentences:
-            raise CtxvecError(f"No sentences for {folder / part}: use fewer folds or a larger dev share.")
+            raise CtxvecError(
+                f"No sentences for {folder / part}: use fewer folds or a larger dev share."
+            )
         DocBin(docs=[to_doc(vocab, s) for s in sentences]).to_disk(folder / f"{part}.spacy")
         entities = sum(len(s.entities) for s in sentences)
         typer.echo(f"{folder / part}: {len(sentences)} sentences, {entities} entities")
@@ -93,4 +100,4 @@ def _renumbered(sentences: Sequence[Sentence], first: int) -> list[Sentence]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -35,7 +35,7 @@ def number_documents(sentences: Sequence[Sentence], starts: Sequence[int]) -> li
         raise CtxvecError(f"Document starts must ascend from 0, found {list(starts)[:5]}...")
     if starts[-1] >= len(sentences):
         raise CtxvecError(
-            f"A document starts at sentence {starts[-1]}, but the file has {len(sentences)} sentences: "
+            f"A document starts at sentence {starts[-1]}, the file has {len(sentences)} sentences: "
             "it is not the file that the list of documents was made for."
         )
     openings = set(starts)
@@ -72,7 +72,7 @@ def document_folds(sentences: Sequence[Sentence], n_folds: int, seed: int = 0) -
 def split_fold(
     sentences: Sequence[Sentence], test: set[int], dev_share: float, seed: int = 0
 ) -> Split:
-    """Hold out the test documents; of the rest, whole documents become dev until it is big enough."""
+    """Hold out the test documents; of the rest, whole documents make dev until it is big enough."""
     rest = [s for s in sentences if s.document not in test]
     sizes = Counter(s.document for s in rest)
     dev: set[int] = set()

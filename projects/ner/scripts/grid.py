@@ -6,6 +6,7 @@ numbers or memory, and one that dies takes nothing with it.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,11 +14,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import srsly
 import typer
-from cells import CORPORA, SYSTEMS, Cell, Workdir, cell_config, fingerprint, grid_cells, is_done
+from cells import (
+    CORPORA,
+    SYSTEMS,
+    Cell,
+    Workdir,
+    cell_config,
+    fingerprint,
+    grid_cells,
+    is_done,
+    read_json,
+)
+from console import run_script
 from scores import sentence_counts, total_f
 
 from spacy_ctxvec.errors import CtxvecError
@@ -27,17 +38,21 @@ Trainer = Callable[[Cell], None]
 
 
 def main(
-    workdir: Path = typer.Option(Path(), help="Working folder", envvar="CTXVEC_NER_WORKDIR"),
-    seeds: int = typer.Option(3, help="Number of seeds, from 0"),
-    only: list[str] = typer.Option([], help="Corpora and systems to do; all where none is named"),
-    jobs: int = typer.Option(1, help="Cells at the same time"),
-    max_steps: int | None = typer.Option(None, help="Instead of the config's"),
-    patience: int | None = typer.Option(None, help="Instead of the config's"),
-    eval_frequency: int | None = typer.Option(None, help="Instead of the config's"),
-    gpu_id: int = typer.Option(-1, help="GPU, or -1 for the CPU"),
+    workdir: Annotated[
+        Path, typer.Option(help="Working folder", envvar="CTXVEC_NER_WORKDIR")
+    ] = Path(),
+    seeds: Annotated[int, typer.Option(help="Number of seeds, from 0")] = 3,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Corpora and systems to do; all where none is named")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Cells at the same time")] = 1,
+    max_steps: Annotated[int | None, typer.Option(help="Instead of the config's")] = None,
+    patience: Annotated[int | None, typer.Option(help="Instead of the config's")] = None,
+    eval_frequency: Annotated[int | None, typer.Option(help="Instead of the config's")] = None,
+    gpu_id: Annotated[int, typer.Option(help="GPU, or -1 for the CPU")] = -1,
 ) -> None:
     """Run the grid."""
-    corpora, systems = selection(only)
+    corpora, systems = selection(only or [])
     where = Workdir(workdir.resolve())
     settings = {"max_steps": max_steps, "patience": patience, "eval_frequency": eval_frequency}
     failed = run_grid(
@@ -77,7 +92,8 @@ def run_grid(
     typer.echo(f"{len(cells)} cells, {len(cells) - len(todo)} done before, {len(todo)} to do")
     failed = []
     begin = time.perf_counter()
-    with ThreadPoolExecutor(jobs) as pool:
+    pool = ThreadPoolExecutor(jobs)
+    try:
         futures = {pool.submit(trainer, cell): cell for cell in todo}
         for n, future in enumerate(as_completed(futures), start=1):
             cell = futures[future]
@@ -88,16 +104,21 @@ def run_grid(
                 failed.append(cell)
                 report = f"FAILED: {future.exception()}"
             typer.echo(f"[{n}/{len(todo)}] {cell.name}: {report} (about {left:.0f} min left)")
+    finally:
+        pool.shutdown(cancel_futures=True)  # an interrupt must not wait for the whole grid
     return failed
 
 
-def train_in_process(cell: Cell, workdir: Workdir, settings: Settings, gpu_id: int) -> None:
+def train_in_process(
+    cell: Cell, workdir: Workdir, settings: Settings, gpu_id: int, test: bool = True
+) -> None:
     """Run `train_cell.py`; its output goes to a log file beside the result."""
     log = workdir.result(cell).with_suffix(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(Path(__file__).with_name("train_cell.py")), str(workdir.root)]
     command += [cell.corpus, str(cell.fold), cell.system, str(cell.seed)]
-    command += ["--settings", srsly.json_dumps(dict(settings)), "--gpu-id", str(gpu_id)]
+    command += ["--settings", json.dumps(dict(settings)), "--gpu-id", str(gpu_id)]
+    command += ["--results", workdir.results, "--test" if test else "--no-test"]
     environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     with log.open("wb") as output:
         done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
@@ -107,10 +128,12 @@ def train_in_process(cell: Cell, workdir: Workdir, settings: Settings, gpu_id: i
 
 def describe(result: Path) -> str:
     """Scores and time of a finished cell, in a few words."""
-    cell = srsly.read_json(result)
-    test_f = 100 * total_f(sentence_counts(cell["gold"], cell["predicted"]))
-    return f"dev F {100 * cell['dev_f']:.1f}, test F {test_f:.1f}, {cell['train_seconds']:.0f} s"
+    cell = read_json(result)
+    report = f"dev F {100 * cell['dev_f']:.1f}, {cell['train_seconds']:.0f} s"
+    if "predicted" in cell:
+        report += f", test F {100 * total_f(sentence_counts(cell['gold'], cell['predicted'])):.1f}"
+    return report
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

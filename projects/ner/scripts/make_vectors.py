@@ -1,33 +1,48 @@
-"""Build a spaCy vectors directory from GloVe, looked up by lower-case form.
+"""Build a spaCy vectors directory from GloVe in which capitalised words find their row.
 
-GloVe 6B is lower-cased. Without `attr="LOWER"` every capitalised word, so nearly every name, would
-miss its row, and the baseline with vectors would be weaker than it needs to be.
+GloVe 6B is lower-cased, so nearly every name would miss its row, and the baseline with vectors
+would be weaker than it needs to be. spaCy's `Vectors(attr="LOWER")` does not survive saving (spaCy
+3.8 writes `attr` for floret vectors only), so each row is entered under four spellings instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import spacy
 import typer
+from console import run_script
 from spacy.vectors import Vectors
 
 from spacy_ctxvec.errors import CtxvecError
 
 
 def main(
-    source: Path = typer.Argument(..., help="Folder with top100k.float16.npy, top100k.vocab.txt"),
-    output: Path = typer.Argument(..., help="Where the vectors directory goes"),
+    source: Annotated[
+        Path, typer.Argument(help="Folder with top100k.float16.npy, top100k.vocab.txt")
+    ],
+    output: Annotated[Path, typer.Argument(help="Where the vectors directory goes")],
 ) -> None:
     """Write a blank English pipeline whose vocab has the vectors."""
     nlp = spacy.blank("en")
     words, rows = read_glove(source)
-    nlp.vocab.vectors = Vectors(
-        strings=nlp.vocab.strings, data=rows, keys=words, name="glove", attr="LOWER"
-    )
+    vectors = Vectors(strings=nlp.vocab.strings, data=rows, keys=words, name="glove")
+    add_spellings(vectors, words)
+    nlp.vocab.vectors = vectors
     nlp.to_disk(output)
-    typer.echo(f"{output}: {rows.shape[0]} vectors of width {rows.shape[1]}")
+    keys, (count, width) = len(vectors.key2row), rows.shape
+    typer.echo(f"{output}: {count} vectors of width {width} under {keys} spellings")
+
+
+def add_spellings(vectors: Vectors, words: Sequence[str]) -> None:
+    """Let `London`, `LONDON` and `New-Yorker` find the row of their lower-case form."""
+    for row, word in enumerate(words):
+        for spelling in {word.capitalize(), word.upper(), word.title()} - {word}:
+            if vectors.find(key=spelling) == -1:
+                vectors.add(spelling, row=row)
 
 
 def read_glove(folder: Path) -> tuple[list[str], np.ndarray]:
@@ -35,7 +50,9 @@ def read_glove(folder: Path) -> tuple[list[str], np.ndarray]:
     table, vocab = folder / "top100k.float16.npy", folder / "top100k.vocab.txt"
     for path in (table, vocab):
         if not path.is_file():
-            raise CtxvecError(f"Expected the GloVe file {path}, found none. Run the `data` command.")
+            raise CtxvecError(
+                f"Expected the GloVe file {path}, found none. Run the `data` command."
+            )
     rows = np.load(table, allow_pickle=False).astype("float32")
     words = vocab.read_text(encoding="utf-8").rstrip("\n").split("\n")
     if len(words) != rows.shape[0]:
@@ -44,4 +61,4 @@ def read_glove(folder: Path) -> tuple[list[str], np.ndarray]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

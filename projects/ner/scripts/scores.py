@@ -78,7 +78,12 @@ def error_reduction(ours: float, theirs: float) -> float:
 
 
 def _drawn_f(draws: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Mean over seeds of F on each draw: (samples, documents), (seeds, documents, 3) -> (samples,)."""
+    """Mean over seeds of F on each draw.
+
+    draws (ndarray): (samples, documents), how often each document was drawn.
+    counts (ndarray): (seeds, documents, 3).
+    RETURNS (ndarray): (samples,).
+    """
     totals = np.einsum("sd,kdc->ksc", draws, counts)
     return f_score(totals).mean(axis=0)
 

@@ -6,35 +6,43 @@ every bootstrap can be computed again without training.
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import spacy
-import srsly
 import typer
-from cells import Cell, Workdir, cell_config, fingerprint, write_atomically
+from cells import Cell, Workdir, cell_config, fingerprint, read_json, write_atomically
+from console import run_script
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
 
 Entities = list[tuple[int, int, str]]
+BUDGET = ("max_steps", "patience", "eval_frequency")
 
 
 def main(
-    workdir: Path = typer.Argument(..., help="Working folder of the project"),
-    corpus: str = typer.Argument(...),
-    fold: int = typer.Argument(...),
-    system: str = typer.Argument(...),
-    seed: int = typer.Argument(...),
-    settings: str = typer.Option("{}", help="JSON: settings of [training] to change"),
-    gpu_id: int = typer.Option(-1, help="GPU, or -1 for the CPU"),
-    test: bool = typer.Option(True, help="Read the test set; without it only the dev score is kept"),
+    workdir: Annotated[Path, typer.Argument(help="Working folder of the project")],
+    corpus: Annotated[str, typer.Argument()],
+    fold: Annotated[int, typer.Argument()],
+    system: Annotated[str, typer.Argument()],
+    seed: Annotated[int, typer.Argument()],
+    settings: Annotated[str, typer.Option(help="JSON: settings of [training] to change")] = "{}",
+    gpu_id: Annotated[int, typer.Option(help="GPU, or -1 for the CPU")] = -1,
+    results: Annotated[
+        str, typer.Option(help="Folder in the working folder for the result")
+    ] = "cells",
+    test: Annotated[
+        bool, typer.Option(help="Read the test set; without it only the dev score is kept")
+    ] = True,
 ) -> None:
     """Run the cell and write its result."""
     cell = Cell(seed=seed, system=system, corpus=corpus, fold=fold)
-    where = Workdir(workdir)
-    write_atomically(where.result(cell), run_cell(cell, where, srsly.json_loads(settings), gpu_id, test))
+    where = Workdir(workdir, results)
+    result = run_cell(cell, where, json.loads(settings), gpu_id, test)
+    write_atomically(where.result(cell), result)
     shutil.rmtree(where.training(cell))
 
 
@@ -46,17 +54,20 @@ def run_cell(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     config = cell_config(cell, workdir, settings)
-    config.to_disk(folder / "config.cfg", interpolate=False)
+    config_path = workdir.result(cell).with_suffix(".cfg")
+    config_path.parent.mkdir(parents=True, exist_ok=True)
+    config.to_disk(config_path, interpolate=False)
     begin = time.perf_counter()
-    train(folder / "config.cfg", folder, use_gpu=gpu_id)
+    train(config_path, folder, use_gpu=gpu_id)
     result: dict[str, Any] = {
         "corpus": cell.corpus,
         "fold": cell.fold,
         "system": cell.system,
         "seed": cell.seed,
         "fingerprint": fingerprint(config),
+        "budget": {name: config["training"][name] for name in BUDGET},
         "train_seconds": round(time.perf_counter() - begin, 1),
-        "dev_f": srsly.read_json(folder / "model-best" / "meta.json")["performance"]["ents_f"],
+        "dev_f": read_json(folder / "model-best" / "meta.json")["performance"]["ents_f"],
         "gpu_id": gpu_id,
     }
     if test:
@@ -72,12 +83,14 @@ def test_model(model: Path, corpus: Path) -> dict[str, Any]:
     """
     nlp = spacy.load(model)
     gold = list(DocBin().from_disk(corpus / "test.spacy").get_docs(nlp.vocab))
-    plain = [Doc(nlp.vocab, [t.text for t in doc], [bool(t.whitespace_) for t in doc]) for doc in gold]
+    plain = [
+        Doc(nlp.vocab, [t.text for t in doc], [bool(t.whitespace_) for t in doc]) for doc in gold
+    ]
     begin = time.perf_counter()
     annotated = list(nlp.pipe(plain, batch_size=256))
     seconds = time.perf_counter() - begin
     return {
-        "units": srsly.read_json(corpus / "test_units.json"),
+        "units": read_json(corpus / "test_units.json"),
         "gold": [_entities(doc) for doc in gold],
         "predicted": [_entities(doc) for doc in annotated],
         "words_per_second": round(sum(map(len, gold)) / seconds),
@@ -89,4 +102,4 @@ def _entities(doc: Doc) -> Entities:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -1,0 +1,94 @@
+"""Which format a path holds, found from content: file names are only a hint between candidates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import errors
+from .bilm_hdf5 import holds_bilm, read_bilm_hdf5
+from .native import CONFIG_FILE, WEIGHTS_FILE, EncoderModel, load_native, read_json_object
+
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# What tells the two files of one model apart; the rest of their names should be the same.
+ROLES = re.compile(r"(lm|model|options|weights)", re.IGNORECASE)
+MAX_LISTED = 20
+
+
+def load_model(path: Path) -> EncoderModel:
+    """Read the encoder at `path`: the package's own folder, an ELMo folder, or one of its files.
+
+    An ELMo folder holds an options JSON and an HDF5 file of weights, whatever their names. Where
+    it holds several, the two whose names match are taken; a path to one of the files chooses it.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise errors.CtxvecError(errors.NO_MODEL_PATH.format(path=path))
+    folder = path if path.is_dir() else path.parent
+    if _is_native(path):
+        return load_native(folder)
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    options = [file for file in files if _is_options(file)]
+    weights = [file for file in files if _is_hdf5(file) and holds_bilm(file)]
+    if path in options:
+        options = [path]
+    elif path in weights:
+        weights = [path]
+    elif path != folder:
+        raise _unknown(path, [path])
+    if not options or not weights:
+        raise _unknown(path, list(folder.iterdir()))
+    return read_bilm_hdf5(*_pair(path, options, weights))
+
+
+def _is_native(path: Path) -> bool:
+    if path.is_file():
+        return path.name in (CONFIG_FILE, WEIGHTS_FILE) and _is_native(path.parent)
+    if (path / WEIGHTS_FILE).is_file():
+        return True
+    return "architecture" in _object(path / CONFIG_FILE)
+
+
+def _is_options(file: Path) -> bool:
+    return file.suffix.lower() == ".json" and "lstm" in _object(file)
+
+
+def _object(file: Path) -> dict[str, object]:
+    try:
+        return read_json_object(file)
+    except errors.MalformedModelError:
+        return {}
+
+
+def _is_hdf5(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
+    except OSError:
+        return False
+
+
+def _pair(path: Path, options: Sequence[Path], weights: Sequence[Path]) -> tuple[Path, Path]:
+    """The only pair, or the only one with matching names."""
+    pairs = [(o, w) for o in options for w in weights]
+    if len(pairs) > 1:
+        pairs = [(o, w) for o, w in pairs if _common_name(o) == _common_name(w)]
+    if len(pairs) != 1:
+        found = _listing([*options, *weights])
+        raise errors.CtxvecError(errors.AMBIGUOUS_MODEL.format(path=path, found=found))
+    return pairs[0]
+
+
+def _common_name(file: Path) -> str:
+    return re.sub(r"[\W_]+", "_", ROLES.sub("", file.stem)).strip("_")
+
+
+def _unknown(path: Path, found: Sequence[Path]) -> errors.CtxvecError:
+    return errors.CtxvecError(errors.UNKNOWN_MODEL.format(path=path, found=_listing(found)))
+
+
+def _listing(files: Sequence[Path]) -> str:
+    names = sorted(file.name + ("/" if file.is_dir() else "") for file in files)
+    more = [f"and {len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
+    return ", ".join([*names[:MAX_LISTED], *more]) or "nothing"

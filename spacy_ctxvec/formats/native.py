@@ -1,0 +1,141 @@
+"""The project's own model folder: weights that nothing unpickles, sizes as JSON, a card.
+
+    config.json              format version, architecture, sizes, language, tokenisation
+    model.safetensors        the encoder's weights, float32 or float16
+    softmax.safetensors      optional: the softmax it was trained with
+    vocab.txt                optional: the words of that softmax, one a line
+    README.md                the model card, for people
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import srsly
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from .. import errors
+from ..nn.bilm import BiLM, BiLMConfig
+
+FORMAT_VERSION = 1
+ARCHITECTURE = "bilm"
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class EncoderModel:
+    """An encoder outside any pipeline: its sizes, its weights, and what is known about it.
+
+    `info` may hold `lang`, `name`, `tokenization` and anything else worth telling a user.
+    """
+
+    config: BiLMConfig
+    weights: dict[str, Tensor]
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def build(self) -> BiLM:
+        """The encoder as a float32 module, in evaluation mode."""
+        model = BiLM(self.config)
+        load_weights(model, self.weights)
+        return model.eval()
+
+
+def load_weights(model: BiLM, weights: Mapping[str, Tensor]) -> None:
+    """Copy `weights` into `model`, or say in words which of them does not fit."""
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if expected != found:
+        names = sorted(expected.keys() | found.keys())
+        name = next(n for n in names if expected.get(n) != found.get(n))
+        raise errors.CtxvecError(
+            errors.WRONG_SIZES.format(
+                name=name,
+                found=found.get(name, "no such weight"),
+                expected=expected.get(name, "no such weight"),
+            )
+        )
+    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+
+
+def save_native(
+    model: EncoderModel, folder: Path, *, dtype: str = "float32", card: str | None = None
+) -> None:
+    """Write a model folder, each file whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {
+        name: tensor.detach().to("cpu", DTYPES[dtype]).contiguous()
+        for name, tensor in model.weights.items()
+    }
+    _replace(folder / WEIGHTS_FILE, safetensors.torch.save(weights))
+    description = {
+        "format": FORMAT_VERSION,
+        "architecture": ARCHITECTURE,
+        "sizes": model.config.to_dict(),
+        "dtype": dtype,
+        **{key: value for key, value in model.info.items() if key not in RESERVED},
+    }
+    _replace(folder / CONFIG_FILE, srsly.json_dumps(description, indent=2).encode("utf8"))
+    if card is not None:
+        _replace(folder / "README.md", card.encode("utf8"))
+
+
+RESERVED = ("format", "architecture", "sizes", "dtype")
+
+
+def load_native(folder: Path) -> EncoderModel:
+    """Read a model folder."""
+    path = folder / CONFIG_FILE
+    description = read_json_object(path)
+    version = description.get("format")
+    if version != FORMAT_VERSION or description.get("architecture") != ARCHITECTURE:
+        raise _malformed(path, "format", f"{ARCHITECTURE} format {FORMAT_VERSION}", version)
+    info = {key: value for key, value in description.items() if key not in RESERVED}
+    config = bilm_config(path, description.get("sizes"))
+    return EncoderModel(config, read_safetensors(folder / WEIGHTS_FILE), info)
+
+
+def bilm_config(path: Path, sizes: Any) -> BiLMConfig:
+    if not isinstance(sizes, dict):
+        raise _malformed(path, "sizes", "an object with the sizes of the biLM", sizes)
+    try:
+        return BiLMConfig(**sizes)
+    except (TypeError, ValueError) as error:
+        raise _malformed(path, "sizes", "the settings of a biLM", error) from error
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise _malformed(path, "weights", "a safetensors file", error) from error
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    try:
+        value = srsly.read_json(path)
+    except (OSError, ValueError) as error:
+        raise _malformed(path, "content", "a JSON object", error) from error
+    if not isinstance(value, dict):
+        raise _malformed(path, "content", "a JSON object", type(value).__name__)
+    return value
+
+
+def _malformed(path: Path, field: str, expected: str, found: Any) -> errors.MalformedModelError:
+    return errors.MalformedModelError(
+        errors.MALFORMED_MODEL.format(path=path, field=field, expected=expected, found=found)
+    )
+
+
+def _replace(path: Path, data: bytes) -> None:
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(data)
+    os.replace(beside, path)

@@ -1,0 +1,100 @@
+"""From Docs to ragged batches of words, and back to one row a token.
+
+This is the one place that leaves out empty docs and white space: neither is a word, so neither
+reaches the encoder; an empty doc has no row and a white-space token has a row of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import IS_SPACE, ORTH  # type: ignore[import-untyped]
+from spacy.strings import StringStore
+from spacy.tokens import Doc
+from thinc.types import Floats3d
+from thinc.util import get_array_module
+
+from ..text.windows import window_ends
+from ..types import IntArray
+
+
+@dataclass(frozen=True)
+class WordBatch:
+    """The words of some docs, doc after doc, cut to windows.
+
+    keys      (n_words,) uint64   hash of each word's text, as in spaCy's StringStore
+    lengths   (n_windows,)        words of each window, 1 or more
+    doc_words                     of each doc: which of its tokens are words, (n_tokens,) bool
+    """
+
+    keys: NDArray[np.uint64]
+    lengths: IntArray
+    doc_words: list[NDArray[np.bool_]]
+    strings: StringStore
+
+    @classmethod
+    def of(cls, docs: Sequence[Doc], window: int) -> WordBatch:
+        strings = docs[0].vocab.strings
+        keys, lengths, doc_words = [], [], []
+        for doc in docs:
+            orth, is_space = doc.to_array([ORTH, IS_SPACE]).reshape(-1, 2).T
+            is_word = is_space == 0
+            doc_keys = orth[is_word]
+            keys.append(doc_keys)
+            doc_words.append(is_word)
+            lengths.append(_window_lengths(doc_keys, window, doc.vocab.strings))
+        return cls(np.concatenate(keys), np.concatenate(lengths), doc_words, strings)
+
+    def groups(self, max_items: int) -> Iterator[tuple[IntArray, IntArray]]:
+        """Windows of similar length together: (positions of their words, their lengths).
+
+        The padded size of a group, windows times longest window, is at most `max_items`, except
+        for a single window that is longer.
+        """
+        starts = np.cumsum(self.lengths) - self.lengths
+        order = np.argsort(-self.lengths, kind="stable")
+        first = 0
+        while first < len(order):
+            n_windows = max(1, max_items // int(self.lengths[order[first]]))
+            group = order[first : first + n_windows]
+            yield word_positions(starts[group], self.lengths[group]), self.lengths[group]
+            first += n_windows
+
+    def rows(self, layers: Floats3d) -> list[Floats3d]:
+        """Cut (n_words, n_layers, width) to docs, one row a token, zeros for white space."""
+        out, start = [], 0
+        for is_word in self.doc_words:
+            n_words = int(is_word.sum())
+            words = layers[start : start + n_words]
+            start += n_words
+            if n_words < len(is_word):
+                xp = get_array_module(layers)
+                rows = xp.zeros((len(is_word), *layers.shape[1:]), dtype=layers.dtype)
+                rows[is_word] = words
+                words = rows
+            out.append(words)
+        return out
+
+    def words(self, rows: Sequence[Floats3d]) -> list[Floats3d]:
+        """The rows of words alone, of each doc that has any: the gradient's way back."""
+        return [
+            array if is_word.all() else array[is_word]
+            for array, is_word in zip(rows, self.doc_words)
+            if is_word.any()
+        ]
+
+
+def word_positions(starts: IntArray, lengths: IntArray) -> IntArray:
+    """Positions start, start + 1, ... of each window, window after window."""
+    before = np.cumsum(lengths) - lengths
+    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+
+
+def _window_lengths(keys: NDArray[np.uint64], window: int, strings: StringStore) -> IntArray:
+    if len(keys) <= window:
+        return np.array([len(keys)] if len(keys) else [], dtype=np.int64)
+    ends = window_ends([strings[key] for key in keys.tolist()], window)
+    return np.diff(np.array(ends), prepend=0)

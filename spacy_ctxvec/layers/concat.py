@@ -1,0 +1,42 @@
+"""`spacy-ctxvec.Concat.v1`: contextual vectors beside static vectors and hash embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spacy.tokens import Doc
+from thinc.api import Model, chain, concatenate, ragged2list
+from thinc.types import Floats2d, Ragged
+
+from .. import errors
+
+
+def Concat_v1(
+    listener: Model[list[Doc], list[Floats2d]] | None = None,
+    static: Model[list[Doc], Ragged] | None = None,
+    hash: Model[list[Doc], list[Floats2d]] | None = None,
+) -> Model[list[Doc], list[Floats2d]]:
+    """The vectors of any of three sources, side by side.
+
+    listener (Optional[Model[List[Doc], List[Floats2d]]]): `spacy-ctxvec.Listener.v1`, or any
+        other tok2vec.
+    static (Optional[Model[List[Doc], Ragged]]): `spacy.StaticVectors.v2`, which needs `nO`.
+    hash (Optional[Model[List[Doc], List[Floats2d]]]): `spacy.MultiHashEmbed.v2` or the like.
+    RETURNS (Model[List[Doc], List[Floats2d]]): (n_tokens, sum of widths) for each doc.
+    """
+    parts: list[Model[Any, Any]] = []
+    widths: list[int] = []
+    for name, source in (("listener", listener), ("static", static), ("hash", hash)):
+        if source is None:
+            continue
+        if not source.has_dim("nO"):
+            raise errors.CtxvecError(errors.CONCAT_WIDTH_UNKNOWN.format(part=name))
+        widths.append(source.get_dim("nO"))
+        parts.append(chain(source, ragged2list()) if source is static else source)
+    if not parts:
+        raise errors.CtxvecError(errors.CONCAT_EMPTY)
+    if len(parts) == 1:
+        return parts[0]
+    model = concatenate(*parts)
+    model.set_dim("nO", sum(widths))
+    return model

@@ -1,0 +1,240 @@
+"""`spacy-ctxvec.BiLM.v1`: Docs in, every layer of every token out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from spacy.tokens import Doc
+from thinc.api import Model
+from thinc.types import Floats3d
+from thinc.util import torch2xp, xp2torch
+from torch import Tensor
+
+from .. import errors
+from ..assets import shipped_model
+from ..nn.bilm import BiLM, BiLMConfig
+from ..nn.parallel import in_child_process, settle_threads
+from ..types import FloatArray, IntArray
+from .batching import WordBatch
+from .shim import EncoderShim
+
+Encoder = Model[list[Doc], list[Floats3d]]
+RANDOM = "random"
+INITS = ("en_sm", RANDOM)
+
+
+def BiLM_v1(
+    width: int,
+    hidden_width: int,
+    n_layers: int,
+    skip: bool,
+    cell_clip: float,
+    output_clip: float,
+    char_width: int,
+    filters: list[list[int]],
+    activation: Literal["relu", "tanh"],
+    n_highway: int,
+    max_characters: int = 50,
+    init: str = "en_sm",
+    state: Literal["reset", "carry"] = "reset",
+    window: int = 128,
+    max_batch_items: int = 4096,
+    cache_size: int = 50_000,
+) -> Encoder:
+    """A bidirectional language model over characters (ELMo; Peters et al. 2018).
+
+    width (int): Width of every layer, both directions together.
+    hidden_width (int): Cells of each LSTM; other than width / 2, the LSTMs are projected.
+    n_layers (int): LSTM layers of each direction. The output has one layer more: the token layer.
+    skip (bool): Add the input of every LSTM but the first to its output.
+    cell_clip, output_clip (float): Bounds of the LSTM's cell and output; 0 for none.
+    char_width (int): Width of the character embeddings.
+    filters (List[List[int]]): Characters and features of each convolution.
+    activation (str): Of the convolutions, "relu" or "tanh".
+    n_highway (int): Highway layers after the convolutions.
+    max_characters (int): UTF-8 bytes of a word that are read, its two marks included.
+    init (str): Weights where no others were loaded: "en_sm" (shipped with the package) or "random".
+    state (str): "reset" reads every window from the zero state, so that the same text always has
+        the same vectors. "carry" goes on from the batch before, as the original programs do.
+    window (int): Longest stretch of words read in one go; a longer doc is cut after sentences.
+    max_batch_items (int): Padded size, in words, of the batches that the encoder runs.
+    cache_size (int): Words whose token layer is remembered.
+    RETURNS (Model[List[Doc], List[Floats3d]]): (n_tokens, n_layers + 1, width) for each doc.
+    """
+    settings = locals()
+    config = BiLMConfig(**{field.name: settings[field.name] for field in fields(BiLMConfig)})
+    if init not in INITS:
+        raise errors.CtxvecError(errors.UNKNOWN_INIT.format(found=init))
+    module = BiLM(config)
+    module.carry_state(state)
+    attrs = {
+        "init": init,
+        "state": state,
+        "window": window,
+        "max_batch_items": max_batch_items,
+        "dropout_rate": 0.0,
+        "first_trainable": 0,
+    }
+    return Model(
+        "ctxvec_bilm",
+        forward,
+        init=init_encoder,
+        dims={"nO": width},
+        attrs=attrs,
+        shims=[EncoderShim(module, cache_size=cache_size)],
+    )
+
+
+def shim_of(model: Encoder) -> EncoderShim:
+    shim = model.shims[0]
+    assert isinstance(shim, EncoderShim)
+    return shim
+
+
+def forward(
+    model: Encoder, docs: Sequence[Doc], is_train: bool
+) -> tuple[list[Floats3d], Callable[[Sequence[Floats3d]], list[Doc]]]:
+    """See `BiLM_v1`. The backward pass wants one gradient array a doc, of the output's shape."""
+    shim = ensure_weights(model)
+    settle_threads()
+    if not any(len(doc) for doc in docs):
+        return [_no_rows(model) for _ in docs], partial(_no_backprop, docs)
+    carry = model.attrs["state"] == "carry"
+    if carry and in_child_process():
+        raise errors.CtxvecError(errors.CARRY_IN_CHILD)
+    batch = WordBatch.of(docs, max(map(len, docs)) if carry else model.attrs["window"])
+    if not len(batch.keys):
+        flat = np.zeros((0, *_no_rows(model).shape[1:]), dtype="float32")
+        return batch.rows(model.ops.asarray3f(flat)), partial(_no_backprop, docs)
+    if carry:
+        groups = [(np.arange(len(batch.keys)), batch.lengths)]
+    else:
+        groups = list(batch.groups(model.attrs["max_batch_items"]))
+    if is_train:
+        return _begin_update(model, shim, docs, batch, groups)
+    with torch.no_grad():
+        vectors, index = _word_vectors(shim, batch)
+        flat = _run(shim.module, vectors, index, groups)
+    return batch.rows(torch2xp(flat)), partial(_no_backprop, docs)
+
+
+def _begin_update(
+    model: Encoder,
+    shim: EncoderShim,
+    docs: Sequence[Doc],
+    batch: WordBatch,
+    groups: list[tuple[IntArray, IntArray]],
+) -> tuple[list[Floats3d], Callable[[Sequence[Floats3d]], list[Doc]]]:
+    module = shim.module
+    set_trainable(module, model.attrs["first_trainable"])
+    module.dropout = model.attrs["dropout_rate"]
+    module.train()
+    try:
+        vectors, index = _word_vectors(shim, batch, train=model.attrs["first_trainable"] == 0)
+        outputs = [module(vectors, index[positions], lengths) for positions, lengths in groups]
+    finally:
+        module.eval()
+    places = [torch.from_numpy(positions).to(shim.device) for positions, _ in groups]
+    flat = torch.empty_like(torch.cat([output.detach() for output in outputs]))
+    for place, output in zip(places, outputs):
+        flat[place] = output.detach()
+
+    def backprop(d_layers: Sequence[Floats3d]) -> list[Doc]:
+        words = [xp2torch(array, device=shim.device) for array in batch.words(d_layers)]
+        gradient = torch.cat(words)
+        torch.autograd.backward(outputs, [gradient[place] for place in places])
+        return list(docs)
+
+    return batch.rows(torch2xp(flat)), backprop
+
+
+def _run(
+    module: BiLM, vectors: Tensor, index: IntArray, groups: list[tuple[IntArray, IntArray]]
+) -> Tensor:
+    if len(groups) == 1 and len(groups[0][1]) == 1:
+        return module(vectors, index, groups[0][1])
+    shape = (len(index), module.config.n_outputs, module.config.width)
+    flat = vectors.new_empty(shape)
+    for positions, lengths in groups:
+        place = torch.from_numpy(positions).to(vectors.device)
+        flat[place] = module(vectors, index[positions], lengths)
+    return flat
+
+
+def _word_vectors(
+    shim: EncoderShim, batch: WordBatch, *, train: bool = False
+) -> tuple[Tensor, IntArray]:
+    """Token layer of the sentence marks and each distinct word, and the row of each word in it."""
+    keys, inverse = np.unique(batch.keys, return_inverse=True)
+
+    def compute(positions: IntArray) -> Tensor:
+        words = [batch.strings[key] for key in keys[positions].tolist()]
+        return shim.module.word_vectors(words)
+
+    marks = shim.module.mark_vectors()
+    words = compute(np.arange(len(keys))) if train else shim.cache.vectors(keys, compute)
+    return torch.cat([marks, words]), inverse + 2
+
+
+def set_trainable(module: BiLM, first: int) -> None:
+    """Let layers `first` and above learn; layer 0 is the token layer."""
+    module.char_encoder.requires_grad_(first == 0)
+    for layer, lstms in enumerate(zip(module.forward_lstms, module.backward_lstms), start=1):
+        for lstm in lstms:
+            lstm.requires_grad_(layer >= first)
+
+
+def ensure_weights(model: Encoder, name: str = "ctxvec") -> EncoderShim:
+    """Give the encoder the weights of its `init` setting, unless it has some already."""
+    shim = shim_of(model)
+    if not shim.source:
+        with shim.loading:
+            if not shim.source:
+                _load_init(shim, model.attrs["init"], name)
+    return shim
+
+
+def _load_init(shim: EncoderShim, init: str, name: str) -> None:
+    if init == RANDOM:
+        raise errors.CtxvecError(errors.NO_WEIGHTS.format(name=name))
+    try:
+        shim.adopt(init, shipped_model(init))
+    except errors.CtxvecError as error:
+        message = errors.SHIPPED_SIZES.format(init=init, name=name, problem=error)
+        raise errors.CtxvecError(message) from error
+
+
+def init_encoder(model: Encoder, X: Any = None, Y: Any = None) -> Encoder:
+    """Settle the weights: keep what was loaded, else those of the `init` setting."""
+    shim = shim_of(model)
+    if not shim.source and model.attrs["init"] == RANDOM:
+        shim.adopt(RANDOM, None)
+    ensure_weights(model)
+    return model
+
+
+def layer_statistics(model: Encoder, docs: Sequence[Doc]) -> tuple[FloatArray, FloatArray]:
+    """Mean and deviation of every number of every layer, two arrays (n_layers + 1, width).
+
+    They come with a model that was trained here; for one that has none they are measured on
+    `docs` and kept with it, since what a mix is standardised by must not change.
+    """
+    module = ensure_weights(model).module
+    if not module.has_statistics and any(len(doc) for doc in docs):
+        layers = [rows for rows in model.predict(list(docs)) if len(rows)]
+        module.set_statistics(torch.cat([xp2torch(rows) for rows in layers]))
+    return module.layer_mean.cpu().numpy(), module.layer_deviation.cpu().numpy()
+
+
+def _no_rows(model: Encoder) -> Floats3d:
+    config = shim_of(model).module.config
+    return model.ops.alloc3f(0, config.n_outputs, config.width)
+
+
+def _no_backprop(docs: Sequence[Doc], d_layers: Any) -> list[Doc]:
+    return list(docs)

@@ -1,0 +1,208 @@
+"""`spacy-ctxvec.Listener.v1`: the tok2vec of a component that listens to a shared encoder."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from spacy.tokens import Doc
+from thinc.api import Maxout, Model
+from thinc.model import deserialize_attr, serialize_attr
+from thinc.types import Floats2d, Floats3d
+
+from .. import errors
+from ..types import FloatArray
+from . import scalar_mix
+from .scalar_mix import Mix
+
+logger = logging.getLogger("spacy")
+STATE = "ctxvec_listener"
+
+
+class Upstream(Protocol):
+    """What a listener needs to know of the component that it listens to."""
+
+    name: str
+
+    def layer_statistics(self) -> tuple[FloatArray, FloatArray]: ...
+
+
+class Batch(Protocol):
+    """One forward pass of the encoder that waits for gradients."""
+
+    @property
+    def outputs(self) -> Sequence[Floats3d]: ...
+
+    def matches(self, docs: Sequence[Doc]) -> bool: ...
+
+    def receive(self, listener_id: int, d_outputs: Sequence[Floats3d] | None) -> None: ...
+
+
+@dataclass
+class ListenerState:
+    """How a listener is linked. Nothing of it is saved, copied or sent to another process but
+    `read`, which fetches a Doc's layers and is all that prediction needs."""
+
+    upstream: Upstream | None = None
+    read: Callable[[Doc, int], FloatArray | None] | None = None
+    batch: Batch | None = None
+    sample: Sequence[Doc] = ()
+    warned: bool = False
+
+    def __deepcopy__(self, memo: Any) -> ListenerState:
+        return ListenerState(read=self.read)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ListenerState, (None, self.read)
+
+
+@serialize_attr.register(ListenerState)
+def _serialize_state(_: Any, value: ListenerState, name: str, model: Any) -> bytes:
+    return b""
+
+
+@deserialize_attr.register(ListenerState)
+def _deserialize_state(_: Any, value: bytes, name: str, model: Any) -> ListenerState:
+    return model.attrs[name]
+
+
+def Listener_v1(
+    width: int,
+    mix: Mix,
+    upstream: str = "*",
+    grad_factor: float = 1.0,
+    projection: int | None = None,
+) -> Model[list[Doc], list[Floats2d]]:
+    """Vectors of a shared `ctxvec` component, through a mix that belongs to this listener.
+
+    width (int): Width of the encoder's layers, `${components.ctxvec.model.width}`.
+    mix (Model[Floats3d, Floats2d]): How the layers become one vector.
+    upstream (str): Name of the component listened to; "*" for the one before this component.
+    grad_factor (float): Weight of this listener's gradient where the encoder is trained; 0 sends
+        none. It weighs listeners against each other and is not a learning rate.
+    projection (Optional[int]): Width of a maxout layer after the mix, by default none.
+    RETURNS (Model[List[Doc], List[Floats2d]]): (n_tokens, projection or width) for each doc.
+    """
+    attrs = {"upstream": upstream, "grad_factor": grad_factor, STATE: ListenerState()}
+    return Model(
+        "ctxvec_listener",
+        forward,
+        init=init,
+        dims={"nO": projection or width, "nI": width},
+        layers=head(width, mix, projection),
+        attrs=attrs,
+    )
+
+
+def head(width: int, mix: Mix, projection: int | None) -> list[Model[Any, Any]]:
+    """The layers behind the encoder: a mix, and perhaps a maxout layer."""
+    if projection is None:
+        return [mix]
+    maxout = Maxout(nO=projection, nI=width, nP=3, normalize=True, dropout=0.0)
+    return [mix, maxout]
+
+
+def run_head(
+    head_layers: Sequence[Model[Any, Any]], layers: Sequence[Floats3d], is_train: bool
+) -> tuple[list[Floats2d], Callable[[Sequence[Floats2d]], list[Floats3d]]]:
+    """Apply the layers of a `head` to all docs at once."""
+    ops = head_layers[0].ops
+    lengths = [len(array) for array in layers]
+    Y = ops.xp.concatenate([ops.asarray3f(array) for array in layers])
+    callbacks = []
+    for layer in head_layers:
+        Y, callback = layer(Y, is_train)
+        callbacks.append(callback)
+
+    def backprop(dY: Sequence[Floats2d]) -> list[Floats3d]:
+        gradient = ops.xp.concatenate([ops.asarray2f(array) for array in dY])
+        for callback in reversed(callbacks):
+            gradient = callback(gradient)
+        return _cut(gradient, lengths)
+
+    return _cut(Y, lengths), backprop
+
+
+def _cut(array: Any, lengths: Sequence[int]) -> list[Any]:
+    ends = np.cumsum(lengths)
+    return [array[end - length : end] for end, length in zip(ends, lengths)]
+
+
+def state_of(model: Model[Any, Any]) -> ListenerState:
+    return model.attrs[STATE]
+
+
+def is_listener(node: Any) -> bool:
+    return isinstance(node, Model) and STATE in node.attrs
+
+
+def init(model: Model[Any, Any], X: Any = None, Y: Any = None) -> Model[Any, Any]:
+    """Start the mix from the statistics of the encoder, unless it was loaded with its own."""
+    state = state_of(model)
+    mix = model.layers[0]
+    if not scalar_mix.is_settled(mix):
+        if state.upstream is None:
+            message = errors.LISTENER_NOT_LINKED.format(upstream=model.attrs["upstream"])
+            raise errors.CtxvecError(message)
+        scalar_mix.settle(mix, *state.upstream.layer_statistics())
+    for layer in model.layers[1:]:
+        layer.initialize()
+    state.sample = list(X) if X is not None else ()
+    return model
+
+
+def forward(
+    model: Model[Any, Any], docs: Sequence[Doc], is_train: bool
+) -> tuple[list[Floats2d], Callable[[Sequence[Floats2d]], list[Doc]]]:
+    """Take the layers from the pending batch while training, and otherwise from the Docs."""
+    if not docs:
+        return [], partial(_no_backprop, docs)
+    batch = state_of(model).batch if is_train else None
+    if batch is not None and not batch.matches(docs):
+        batch = None
+    layers = batch.outputs if batch is not None else _read_docs(model, docs, is_train)
+    if layers is None:
+        zeros = [model.ops.alloc2f(len(doc), model.get_dim("nO")) for doc in docs]
+        return zeros, partial(_no_backprop, docs)
+    Y, backprop_head = run_head(model.layers, layers, is_train)
+
+    def backprop(dY: Sequence[Floats2d]) -> list[Doc]:
+        d_layers = backprop_head(dY)
+        if batch is not None:
+            factor = model.attrs["grad_factor"]
+            batch.receive(model.id, [factor * d for d in d_layers] if factor else None)
+        return list(docs)
+
+    return Y, backprop
+
+
+def _read_docs(
+    model: Model[Any, Any], docs: Sequence[Doc], is_train: bool
+) -> list[FloatArray] | None:
+    """The layers that the encoder has left on the Docs; None where one has none."""
+    state = state_of(model)
+    layers = [state.read(doc, model.id) if state.read else None for doc in docs]
+    if all(array is not None for array in layers):
+        state.sample = ()
+        return layers  # type: ignore[return-value]
+    if is_train:
+        message = errors.NOTHING_TO_LISTEN_TO.format(upstream=_upstream_name(model))
+        raise errors.CtxvecError(message)
+    initialising = all(any(doc is seen for seen in state.sample) for doc in docs)
+    if not initialising and not state.warned:
+        logger.warning(errors.PREDICTS_FROM_ZEROS.format(upstream=_upstream_name(model)))
+        state.warned = True
+    return None
+
+
+def _upstream_name(model: Model[Any, Any]) -> str:
+    upstream = state_of(model).upstream
+    return upstream.name if upstream else model.attrs["upstream"]
+
+
+def _no_backprop(docs: Sequence[Doc], dY: Any) -> list[Doc]:
+    return list(docs)

@@ -1,0 +1,152 @@
+"""`spacy-ctxvec.ScalarMix.v1`: one vector a token from all layers, weighted as a task likes best.
+
+    y(k) = gamma * sum_j s_j * x_j(k)        s = softmax(w)        (Peters et al. 2018, equation 1)
+
+where x_j is layer j, standardised or raw. The gradients are written out below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from thinc.api import Model
+from thinc.types import Floats1d, Floats2d, Floats3d
+
+from .. import errors
+
+Mix = Model[Floats3d, Floats2d]
+
+# The optimizer moves a parameter by about its learning rate a step, and a mix that has to go from
+# 0 to 3 to prefer a layer would need thousands of steps. So w = STEP * (the parameter).
+STEP = 10.0
+
+
+def ScalarMix_v1(
+    mode: Literal["learned", "mean", "top"] = "learned",
+    weights: list[float] | None = None,
+    standardize: bool = True,
+    l2: float = 0.0,
+    layer_dropout: float = 0.0,
+) -> Mix:
+    """A weighted sum of layers with weights of its own. gamma is always learned.
+
+    mode (str): "learned" weights, their plain "mean", or the "top" layer alone.
+    weights (Optional[List[float]]): Fixed weights before the softmax, one a layer, in place of
+        learned ones; very negative ones leave a layer out.
+    standardize (bool): Give every number of every layer mean 0 and deviation 1, by statistics
+        that come with the encoder and stay constant, so that weights of layers can be compared.
+    l2 (float): Penalty on sum(w ** 2), which draws the weights towards the mean.
+    layer_dropout (float): Probability with which a layer is left out of a training batch.
+    RETURNS (Model[Floats3d, Floats2d]): (n_tokens, n_layers, width) -> (n_tokens, width).
+    """
+    if not 0 <= layer_dropout < 1:
+        raise errors.CtxvecError(errors.BAD_LAYER_DROPOUT.format(found=layer_dropout))
+    if weights is not None and mode != "learned":
+        raise errors.CtxvecError(errors.FIXED_WEIGHTS_AND_MODE.format(mode=mode))
+    attrs = {
+        "mode": mode,
+        "fixed": weights,
+        "standardize": standardize,
+        "l2": l2,
+        "layer_dropout": layer_dropout,
+    }
+    params = {"weights": None, "gamma": None, "mean": None, "deviation": None}
+    return Model("ctxvec_mix", forward, dims={"nO": None}, params=params, attrs=attrs)
+
+
+def settle(model: Mix, mean: Floats2d, deviation: Floats2d) -> None:
+    """Give a mix its start values. mean, deviation (n_layers, width): statistics of the layers."""
+    n_layers = len(mean)
+    fixed = model.attrs["fixed"]
+    if fixed is not None and len(fixed) != n_layers:
+        raise errors.CtxvecError(
+            errors.FIXED_WEIGHTS_COUNT.format(found=len(fixed), expected=n_layers)
+        )
+    ops = model.ops
+    start = np.zeros(n_layers) if fixed is None else np.array(fixed) / STEP
+    if model.attrs["mode"] == "top":
+        start[:-1] = -np.inf
+    if not model.attrs["standardize"]:
+        mean, deviation = np.zeros_like(mean), np.ones_like(deviation)
+    model.set_param("weights", ops.asarray1f(start.astype("float32")))
+    model.set_param("gamma", ops.asarray1f(np.ones(1, dtype="float32")))
+    model.set_param("mean", ops.asarray2f(mean))
+    model.set_param("deviation", ops.asarray2f(np.maximum(deviation, 1e-6)))
+
+
+def layer_weights(model: Mix) -> Floats1d:
+    """softmax(w), (n_layers,): the share of each layer, as learned so far."""
+    return _softmax(model, _pre_softmax(model))
+
+
+def gamma(model: Mix) -> float:
+    return float(model.get_param("gamma")[0])
+
+
+def is_settled(model: Mix) -> bool:
+    return bool(model.has_param("weights"))
+
+
+def forward(
+    model: Mix, X: Floats3d, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
+    """X (n_tokens, n_layers, width) -> (n_tokens, width)."""
+    w = _pre_softmax(model)
+    if is_train and model.attrs["layer_dropout"]:
+        w = _drop_layers(model, w)
+    s = _softmax(model, w)
+    mean, deviation = model.get_param("mean"), model.get_param("deviation")
+    # Standardising is folded into a scale and a shift, since X is the largest array here.
+    scale = gamma(model) * s[:, None] / deviation
+    Y = X[:, 0] * scale[0]
+    for j in range(1, len(s)):
+        Y += X[:, j] * scale[j]
+    Y -= (scale * mean).sum(axis=0)
+    return Y, partial(_backprop, model, X, s, scale)
+
+
+def _backprop(model: Mix, X: Floats3d, s: Floats1d, scale: Floats2d, dY: Floats2d) -> Floats3d:
+    """With c_j = sum over tokens and width of dY * x_j:
+
+        d gamma = sum_j s_j c_j
+        d w_j   = gamma s_j (c_j - sum_k s_k c_k)
+        d X_j   = gamma s_j dY / deviation_j
+    """
+    xp = model.ops.xp
+    mean, deviation = model.get_param("mean"), model.get_param("deviation")
+    products = xp.stack([(dY * X[:, j]).sum(axis=0) for j in range(len(s))])
+    c = ((products - mean * dY.sum(axis=0)) / deviation).sum(axis=1)
+    mixed = (s * c).sum()
+    model.inc_grad("gamma", mixed.reshape(1))
+    if _learns_weights(model):
+        d_w = gamma(model) * s * (c - mixed) + 2 * model.attrs["l2"] * _pre_softmax(model)
+        model.inc_grad("weights", (STEP * d_w).astype("float32"))
+    return dY[:, None, :] * scale
+
+
+def _learns_weights(model: Mix) -> bool:
+    return model.attrs["mode"] == "learned" and model.attrs["fixed"] is None
+
+
+def _pre_softmax(model: Mix) -> Floats1d:
+    return STEP * model.get_param("weights")
+
+
+def _softmax(model: Mix, w: Floats1d) -> Floats1d:
+    exponentials = model.ops.xp.exp(w - w.max())
+    return exponentials / exponentials.sum()
+
+
+def _drop_layers(model: Mix, w: Floats1d) -> Floats1d:
+    """Weights with some layers at minus infinity; at least one layer is kept."""
+    dropped = np.random.random(len(w)) < model.attrs["layer_dropout"]
+    dropped[np.random.randint(len(w))] = False
+    return model.ops.xp.where(model.ops.asarray(dropped), -np.inf, w).astype("float32")
+
+
+def describe(model: Mix) -> dict[str, Any]:
+    """What a report shows of a mix: plain numbers."""
+    return {"weights": [float(s) for s in layer_weights(model)], "gamma": gamma(model)}

@@ -1,0 +1,348 @@
+"""The component `ctxvec`: one encoder, read once, shared by all components that listen.
+
+Annotations are real objects here, not text: spaCy builds a schema from those of `initialize`.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer, set_dropout_rate
+from thinc.types import Floats3d
+from thinc.util import to_numpy
+
+from .. import errors
+from ..formats.native import EncoderModel
+from ..layers.encoder import (
+    Encoder,
+    ensure_weights,
+    init_encoder,
+    layer_statistics,
+    shim_of,
+)
+from ..layers.listener import state_of
+from ..nn.parallel import in_child_process
+from ..types import FloatArray
+from . import docdata, linking
+from .pending import PendingBatch
+from .replacing import replace_listener, standalone_config
+from .storage import LayerReader, Store
+
+logger = logging.getLogger("spacy")
+
+
+class Ctxvec(TrainablePipe):
+    """Contextual word vectors for `token.vector`, `doc._.ctxvec` and every `Listener.v1`.
+
+    The loss that training shows for it is the squared gradient of its listeners: 0 means that no
+    gradient came.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Encoder,
+        name: str = "ctxvec",
+        *,
+        frozen: bool = True,
+        learn_rate_factor: float = 1.0,
+        output: str | list[float] = "mean",
+        store: Store = "layers",
+        store_dtype: str = "float32",
+    ):
+        """See `factory.make_ctxvec` for the settings."""
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.cfg: dict[str, Any] = {}
+        self.learn_rate_factor = learn_rate_factor
+        self.output = output
+        self.store = store
+        self.store_dtype = store_dtype
+        self.listener_map = {}
+        self.frozen = frozen
+        self._batch: PendingBatch | None = None
+        self._losses: dict[str, float] = {}
+        self._checked_language = False
+        self._output_weights = _output_weights(output, shim_of(model).module.config.n_outputs)
+        docdata.install_extensions()
+
+    # Settings and state
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the encoder is left as it is; may be changed between updates."""
+        return self._frozen
+
+    @frozen.setter
+    def frozen(self, frozen: bool) -> None:
+        self._frozen = frozen
+        self.model.attrs["replace_listener"] = replace_listener
+        self.model.attrs["replace_listener_cfg"] = partial(standalone_config, frozen=frozen)
+
+    def reset_state(self) -> None:
+        """With state = "carry": start from zero again."""
+        shim_of(self.model).module.carry_state(self.model.attrs["state"])
+
+    def layer_statistics(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and deviation of the encoder's layers, each (n_layers + 1, width)."""
+        return layer_statistics(self.model, ())
+
+    # Listeners (spaCy's protocol ListenedToComponent)
+
+    @property
+    def listener_map(self) -> dict[str, list[Model[Any, Any]]]:
+        return self._listener_map
+
+    @listener_map.setter
+    def listener_map(self, value: dict[str, list[Model[Any, Any]]]) -> None:
+        """spaCy sets this to {} before it links a pipeline anew."""
+        self._listener_map = value
+        self._encoders_after: list[str] = []
+        self._tensor_reader = ""
+
+    @property
+    def listeners(self) -> list[Model[Any, Any]]:
+        return [node for nodes in self.listener_map.values() for node in nodes]
+
+    @property
+    def listening_components(self) -> list[str]:
+        return list(self.listener_map)
+
+    def add_listener(self, listener: Model[Any, Any], component_name: str) -> None:
+        nodes = self.listener_map.setdefault(component_name, [])
+        if not any(node is listener for node in nodes):
+            nodes.append(listener)
+        state = state_of(listener)
+        state.upstream, state.read = self, LayerReader(self.name)
+        if listener.get_dim("nI") != self.model.get_dim("nO"):
+            raise errors.CtxvecError(
+                errors.LISTENER_WIDTH.format(
+                    component=component_name,
+                    found=listener.get_dim("nI"),
+                    expected=self.model.get_dim("nO"),
+                    name=self.name,
+                )
+            )
+
+    def remove_listener(self, listener: Model[Any, Any], component_name: str) -> bool:
+        nodes = self.listener_map.get(component_name, [])
+        kept = [node for node in nodes if node is not listener]
+        if kept:  # a new list: spaCy removes listeners while it goes over the old one
+            self.listener_map[component_name] = kept
+        else:
+            self.listener_map.pop(component_name, None)
+        return len(kept) < len(nodes)
+
+    def find_listeners(self, component: Any) -> None:
+        """Link the listeners of a component that stands later in the pipeline."""
+        if isinstance(component, Ctxvec):
+            self._encoders_after.append(component.name)
+        for listener in linking.listeners_in(component, self.name, self._encoders_after):
+            self.add_listener(listener, component.name)
+        if linking.reads_tensor(component, self.name) and not self._tensor_reader:
+            self._tensor_reader = component.name
+            logger.warning(errors.TENSOR_TAKEN.format(name=self.name, reader=component.name))
+
+    # Prediction
+
+    def predict(self, docs: Iterable[Doc]) -> list[Floats3d]:
+        """Every layer of every token, (n_tokens, n_layers + 1, width) for each doc."""
+        docs = list(docs)
+        self._refuse_gpu_in_child()
+        docdata.install_extensions()
+        self._settle_weights()
+        return self.model.predict(docs) if docs else []
+
+    def set_annotations(self, docs: Sequence[Doc], layers: Sequence[Floats3d]) -> None:
+        """Put layers and output on the docs, as `store` and `store_dtype` say."""
+        listeners = [listener.id for listener in self.listeners]
+        for doc, doc_layers in zip(docs, layers):
+            on_host = to_numpy(doc_layers)
+            docdata.annotate(
+                doc,
+                self.name,
+                on_host,
+                np.tensordot(self._output_weights, on_host, axes=(0, 1)),
+                listeners=listeners,
+                store=self.store,
+                dtype=self.store_dtype,
+                tensor=not self._tensor_reader,
+            )
+
+    def _settle_weights(self) -> None:
+        shim = ensure_weights(self.model, self.name)
+        if self._checked_language:
+            return
+        self._checked_language = True
+        lang = shim.info.get("lang")
+        if lang and lang != self.vocab.lang:
+            logger.warning(
+                errors.OTHER_LANGUAGE.format(
+                    name=self.name, source=shim.source, found=lang, expected=self.vocab.lang
+                )
+            )
+
+    def _refuse_gpu_in_child(self) -> None:
+        if shim_of(self.model).device.type == "cuda" and in_child_process():
+            raise errors.CtxvecError(errors.GPU_IN_CHILD)
+
+    # Training
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Run the encoder on a batch and offer the result to the listeners.
+
+        Where the encoder is trained, its backward pass follows when they have reported.
+        """
+        examples = list(examples)
+        validate_examples(examples, "Ctxvec.update")
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        self._losses = losses
+        docs = [example.predicted for example in examples]
+        self._settle_weights()
+        if self.frozen:
+            return self._open_batch(docs, self.model.predict(docs), None, sgd)
+        set_dropout_rate(self.model, drop)
+        outputs, backprop = self.model.begin_update(docs)
+        return self._open_batch(docs, outputs, backprop, sgd)
+
+    def rehearse(
+        self,
+        examples: Iterable[Example],
+        *,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+        **config: Any,
+    ) -> dict[str, float]:
+        """Give the listeners their vectors while they rehearse; the encoder does not learn."""
+        self._losses = {} if losses is None else losses
+        docs = [example.predicted for example in examples]
+        self._settle_weights()
+        return self._open_batch(docs, self.model.predict(docs), None, None)
+
+    def _open_batch(
+        self,
+        docs: Sequence[Doc],
+        outputs: Sequence[Floats3d],
+        backprop: Callable[[Sequence[Floats3d]], Any] | None,
+        sgd: Optimizer | None,
+    ) -> dict[str, float]:
+        if self._batch is not None:
+            self._batch.flush()  # the last listener was frozen or had no gold annotation
+        listeners = self.listeners
+        ids = [listener.id for listener in listeners]
+        self._batch = PendingBatch(self, docs, outputs, backprop, ids)
+        self._batch.sgd = sgd
+        for listener in listeners:
+            state_of(listener).batch = self._batch
+        return self._losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Step the encoder: now, or, where its listeners are still to run, after them."""
+        if self.frozen:
+            return
+        if self._batch is None:
+            self.step(sgd)
+        elif self._batch.has_reports:
+            self._batch.sgd = sgd
+            self._batch.flush()
+        else:
+            self._batch.sgd = sgd
+
+    def step(self, sgd: Optimizer) -> None:
+        """Apply the gradients of the encoder at its own learning rate."""
+        learn_rate = sgd.learn_rate
+        sgd.learn_rate = learn_rate * self.learn_rate_factor
+        try:
+            self.model.finish_update(sgd)
+        finally:
+            sgd.learn_rate = learn_rate
+
+    def forget(self, batch: PendingBatch) -> None:
+        """Drop every reference to a batch that has been through."""
+        if self._batch is batch:
+            self._batch = None
+        for listener in self.listeners:
+            if state_of(listener).batch is batch:
+                state_of(listener).batch = None
+
+    def record_loss(self, loss: float) -> None:
+        self._losses[self.name] = self._losses.get(self.name, 0.0) + loss
+
+    def get_loss(self, examples: Iterable[Example], scores: Any) -> Any:
+        """The encoder has no loss of its own: its gradients come from its listeners."""
+
+    def add_label(self, label: str) -> int:
+        raise errors.CtxvecError(errors.NO_LABELS.format(name=self.name))
+
+    # Initialisation and saving
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        loader: Callable[[], EncoderModel] | None = None,
+    ) -> None:
+        """Settle the weights: those loaded with the pipeline, else the loader's, else `init`'s.
+
+        get_examples (Callable[[], Iterable[Example]]): A sample of the training data.
+        nlp (Optional[Language]): The pipeline.
+        loader (Optional[Callable]): `spacy-ctxvec.load_model.v1`, from
+            [initialize.components.NAME.loader].
+        """
+        validate_get_examples(get_examples, "Ctxvec.initialize")
+        shim = shim_of(self.model)
+        if loader is not None and not shim.source:
+            model = loader()
+            shim.adopt(model.info.get("name", "a loaded model"), model)
+        init_encoder(self.model)
+        self._settle_weights()
+        layer_statistics(self.model, [example.x for example in islice(get_examples(), 200)])
+        logger.info(errors.WEIGHTS_FROM.format(name=self.name, source=shim.source))
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        self._settle_before_saving()
+        return super().to_bytes(exclude=exclude)
+
+    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
+        self._settle_before_saving()
+        super().to_disk(path, exclude=exclude)
+
+    def _settle_before_saving(self) -> None:
+        """A saved pipeline carries its weights, also when it was never used before."""
+        if self.model.attrs["init"] != "random":
+            ensure_weights(self.model, self.name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_batch": None, "_losses": {}}
+
+
+def _output_weights(output: str | list[float], n_layers: int) -> FloatArray:
+    """The share of each layer in the component's output, (n_layers,)."""
+    weights = np.zeros(n_layers, dtype="float32")
+    if output == "mean":
+        weights[:] = 1 / n_layers
+    elif output == "top":
+        weights[-1] = 1
+    elif isinstance(output, list) and len(output) == n_layers:
+        weights[:] = output
+    else:
+        raise errors.CtxvecError(errors.BAD_OUTPUT.format(found=output, n_layers=n_layers))
+    return weights

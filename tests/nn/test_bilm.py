@@ -1,0 +1,165 @@
+"""The biLM against a second implementation, by finite differences, and in any batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import Oracle
+from spacy_ctxvec.errors import CtxvecError
+from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
+from torch.func import functional_call
+
+SENTENCES = [
+    ["a"],
+    ["She", "sat", "on", "the", "bank", "of", "the", "river", "."],
+    ["", "", "averyveryverylongword", ""],
+    ["naïve", "日本語のテスト", "Ünïcödé", "🙂", "e\u0301"],
+    ["\ud800", "a\udfffb", "<S>", "</S>", "<UNK>"],
+    ["\n", " ", "\x00", "\t"],
+    ["word"] * 70,
+]
+
+
+def test_equals_the_oracle(either_model, embed):
+    oracle = Oracle(either_model.config, either_model.state_dict())
+    for sentence, layers in zip(SENTENCES, embed(either_model, SENTENCES)):
+        assert np.allclose(layers, oracle.layers(sentence), atol=1e-5)
+    assert bool(oracle.clipped) == bool(either_model.config.cell_clip)  # the clips were tried
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("skip", [True, False])
+def test_equals_the_oracle_with_one_clip_alone(embed, activation, skip):
+    config = BiLMConfig(
+        width=6, hidden_width=3, n_layers=2, skip=skip, cell_clip=0.05, activation=activation,
+        filters=((1, 3),), char_width=2, max_characters=5,
+    )  # fmt: skip
+    model = BiLM(config).eval()
+    want = Oracle(config, model.state_dict()).layers(SENTENCES[1])
+    assert np.allclose(embed(model, [SENTENCES[1]])[0], want, atol=1e-5)
+
+
+WORDS = st.text(max_size=15)  # any unicode
+BATCHES = st.lists(st.lists(WORDS, min_size=1, max_size=6), min_size=1, max_size=5)
+
+
+@given(batch=BATCHES, data=st.data())
+def test_a_sentence_has_the_same_vectors_in_every_batch(tiny_config, embed, batch, data):
+    torch.manual_seed(2)
+    model = BiLM(tiny_config).eval()
+    together = embed(model, batch)
+    order = data.draw(st.permutations(range(len(batch))))
+    shuffled = embed(model, [batch[i] for i in order])
+    for position, i in enumerate(order):
+        alone = embed(model, [batch[i]])[0]
+        assert np.allclose(together[i], alone, atol=1e-5)
+        assert np.allclose(shuffled[position], alone, atol=1e-5)
+
+
+def test_the_fused_kernel_is_batch_invariant_too(tiny_plain_model, embed):
+    for sentence, layers in zip(SENTENCES, embed(tiny_plain_model, SENTENCES)):
+        assert np.allclose(layers, embed(tiny_plain_model, [sentence])[0], atol=1e-5)
+
+
+def test_threads_change_nothing(either_model, embed):
+    one = embed(either_model, SENTENCES)
+    torch.set_num_threads(2)
+    try:
+        two = embed(either_model, SENTENCES)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert all(np.allclose(x, y, atol=1e-6) for x, y in zip(one, two))
+
+
+def test_directions_do_not_mix(either_model, embed):
+    """A forward number knows nothing of the words after it, a backward one nothing of those before."""
+    half = either_model.config.token_width
+    first = embed(either_model, [["a", "b", "c"]])[0]
+    other = embed(either_model, [["a", "b", "x"]])[0]
+    assert np.allclose(first[:2, :, :half], other[:2, :, :half], atol=1e-6)
+    assert not np.allclose(first[:2, 1:, half:], other[:2, 1:, half:], atol=1e-4)
+
+
+def test_a_word_has_other_vectors_in_another_context(either_model, embed):
+    bank, other = embed(either_model, [["river", "bank"], ["savings", "bank"]])
+    assert np.allclose(bank[1, 0], other[1, 0], atol=1e-6)
+    assert not np.allclose(bank[1, 1:], other[1, 1:], atol=1e-4)
+
+
+def test_carried_state(either_model, embed):
+    sentence = SENTENCES[1]
+    fresh = embed(either_model, [sentence])[0]
+    either_model.carry_state("carry")
+    first, second = (embed(either_model, [sentence])[0] for _ in range(2))
+    assert np.array_equal(first, fresh) and not np.allclose(second, fresh, atol=1e-4)
+    either_model.carry_state("reset")
+    assert np.array_equal(embed(either_model, [sentence])[0], fresh)
+
+
+def test_carried_state_is_that_of_one_longer_sentence_without_marks(tiny_plain_model):
+    """Two calls in carry mode equal one call over both texts, where nothing frames them."""
+    lstm = tiny_plain_model.forward_lstms[0]
+    x = torch.randn(9, tiny_plain_model.config.token_width)
+    whole, _ = lstm(x, torch.ones(9, dtype=torch.long))
+    first, state = lstm(x[:4], torch.ones(4, dtype=torch.long))
+    second, _ = lstm(x[4:], torch.ones(5, dtype=torch.long), state)
+    assert torch.allclose(whole, torch.cat([first, second]), atol=1e-6)
+
+
+@pytest.mark.parametrize("carry", [False, True])
+def test_gradients_by_finite_differences(carry):
+    config = BiLMConfig(
+        width=4, hidden_width=3, n_layers=2, skip=True, cell_clip=0.4, output_clip=0.3,
+        char_width=2, filters=((1, 2), (2, 2)), n_highway=1, max_characters=6,
+    )  # fmt: skip
+    model = BiLM(config).double()
+    names, parameters = zip(*model.named_parameters())
+    index, lengths = np.array([2, 3, 4, 2]), np.array([3, 1])
+    words = ["ab", "c", "é"]
+
+    def layers(*values: torch.Tensor) -> torch.Tensor:
+        replaced = dict(zip(names, values))
+        return functional_call(_Whole(model), {f"model.{k}": v for k, v in replaced.items()})
+
+    class _Whole(torch.nn.Module):
+        def __init__(self, model: BiLM):
+            super().__init__()
+            self.model = model
+
+        def forward(self) -> torch.Tensor:
+            self.model.carry_state("reset")
+            vectors = torch.cat([self.model.mark_vectors(), self.model.word_vectors(words)])
+            return self.model(vectors, index, lengths)
+
+    assert torch.autograd.gradcheck(layers, parameters, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("width", 7), ("width", 0), ("width", 8.0), ("width", "8"), ("hidden_width", 0),
+        ("hidden_width", 2.5), ("n_layers", 0), ("cell_clip", -1.0), ("activation", "gelu"),
+        ("filters", ()), ("filters", ((51, 3),)), ("filters", ((1, 0),)), ("max_characters", 2),
+        ("n_highway", -1), ("char_width", -3), ("n_highway", 1.5), ("max_characters", 50.0),
+        ("output_clip", float("nan")), ("cell_clip", "3"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_work_are_named(field, value):
+    with pytest.raises(CtxvecError, match=f"The setting {field} ="):
+        BiLMConfig(**{field: value})
+
+
+def test_config_round_trip(tiny_config):
+    assert BiLMConfig(**tiny_config.to_dict()) == tiny_config
+
+
+def test_dropout_works_in_training_alone(tiny_model, embed):
+    plain = embed(tiny_model, [["a", "b"]])[0]
+    tiny_model.dropout = 0.5
+    assert np.array_equal(embed(tiny_model, [["a", "b"]])[0], plain)
+    tiny_model.train()
+    assert not np.allclose(embed(tiny_model, [["a", "b"]])[0], plain)

@@ -1,0 +1,86 @@
+"""One LSTM layer: both ways to run it, gradients by finite differences, ragged batches."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from spacy_ctxvec.nn.lstm import LSTM
+from torch import Tensor
+from torch.func import functional_call
+
+KINDS = {
+    "plain": {},
+    "projected": {"output_width": 2},
+    "cell clip": {"cell_clip": 0.3},
+    "both clips, projected": {"output_width": 2, "cell_clip": 0.3, "output_clip": 0.1},
+}
+BATCH_SIZES = torch.tensor([3, 3, 2, 1, 1])
+
+
+def make(kind: str) -> LSTM:
+    sizes = {"input_width": 3, "hidden_width": 4, "output_width": 4}
+    return LSTM(**{**sizes, **KINDS[kind]})
+
+
+def states(lstm: LSTM, n_rows: int) -> tuple[Tensor, Tensor]:
+    h = 0.2 * torch.randn(n_rows, lstm.weight_hh.shape[1])
+    return h, 0.2 * torch.randn(n_rows, lstm.weight_ih.shape[0] // 4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_by_finite_differences(kind):
+    lstm = make(kind).double()
+    names, parameters = zip(*lstm.named_parameters())
+    x = torch.randn(10, 3, dtype=torch.double, requires_grad=True)
+    state = [part.double().requires_grad_() for part in states(lstm, 3)]
+
+    def run(x: Tensor, h: Tensor, c: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+        replaced = dict(zip(names, values))
+        y, (h, c) = functional_call(lstm, replaced, (x, BATCH_SIZES, (h, c)))
+        return y, h, c
+
+    assert torch.autograd.gradcheck(run, (x, *state, *parameters), atol=1e-6)
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_the_fused_kernel_equals_the_steps(state):
+    lstm = make("plain")
+    x = torch.randn(10, 3)
+    before = states(lstm, 3) if state else None
+    with torch.no_grad():
+        fused, fused_state = lstm(x, BATCH_SIZES, before)
+        lstm.cell_clip = 1e9  # a clip that never bites: the steps of our own
+        assert not lstm.is_plain
+        steps, steps_state = lstm(x, BATCH_SIZES, before)
+    for got, want in zip((fused, *fused_state), (steps, *steps_state)):
+        assert torch.allclose(got, want, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_do_not_depend_on_their_neighbours(kind):
+    lstm = make(kind)
+    h, c = states(lstm, 3)
+    rows = [torch.randn(n, 3) for n in (5, 3, 2)]
+    packed = torch.nn.utils.rnn.pack_sequence(rows)
+    with torch.no_grad():
+        y, (h_after, c_after) = lstm(packed.data, packed.batch_sizes, (h, c))
+        unpacked = torch.nn.utils.rnn.PackedSequence(y, packed.batch_sizes)
+        together = torch.nn.utils.rnn.unpack_sequence(unpacked)
+        for i, row in enumerate(rows):
+            steps = torch.ones(len(row), dtype=torch.long)
+            alone, (h_alone, c_alone) = lstm(row, steps, (h[i : i + 1], c[i : i + 1]))
+            assert torch.allclose(alone, together[i], atol=1e-6)
+            assert torch.allclose(h_alone[0], h_after[i], atol=1e-6)
+            assert torch.allclose(c_alone[0], c_after[i], atol=1e-6)
+
+
+def test_clips_bound_what_they_clip():
+    lstm = make("both clips, projected")
+    with torch.no_grad():
+        y, (h, c) = lstm(10 * torch.randn(10, 3), BATCH_SIZES)
+    assert y.abs().max() == torch.tensor(0.1) and c.abs().max() == torch.tensor(0.3)
+    assert h.abs().max() <= torch.tensor(0.1)
+
+
+def test_the_stored_bias_holds_the_forget_bias():
+    assert make("plain").bias.tolist() == [0.0] * 4 + [1.0] * 4 + [0.0] * 8
