@@ -56,6 +56,7 @@ UNKNOWN_MODEL = (
     "config.json and model.safetensors, or an ELMo options JSON beside an HDF5 file with its "
     "weights, or one of these files."
 )
+EMPTY_WINDOW = "The setting max_tokens = {found} leaves windows no words. Expected: 1 or more."
 AMBIGUOUS_MODEL = (
     "There are several models at {path}, and the names do not tell which files belong together: "
     "{found}. Give the path of one of the weight files, or put each model in a folder of its own."
@@ -162,4 +163,25 @@ NO_LISTENER_IN_CONFIG = (
 UNFREEZES_UNKNOWN = (
     "gradual_unfreezing.v1 names '{name}', which is no `ctxvec` component of the pipeline. It has: "
     "{found}."
+)
+DEMO_NO_FILE = (
+    "There is no text file {path}. Give a plain text file, - for standard input, or nothing for "
+    "the sample page."
+)
+DEMO_NOT_TEXT = (
+    "Cannot read {source} as UTF-8 text: {error}. Expected plain text; convert the file, for "
+    "instance with `iconv -t utf8`, and give the result as FILE."
+)
+DEMO_TOO_SHORT = (
+    "{source} holds {found} word(s), too few to compare. Expected a text of 2 words or more; give "
+    "another FILE, or none for the sample page."
+)
+CANNOT_WRITE = "Cannot write {path}: {error}. Name another file with --output."
+UNREADABLE_PIPELINE = (
+    "Cannot load the pipeline {path}: {error} Expected a folder that nlp.to_disk() wrote, or the "
+    "name of an installed pipeline."
+)
+PIPELINE_WITHOUT_CTXVEC = (
+    "The pipeline {path} has no `ctxvec` component; it has: {found}. Name one that has, or add one "
+    'with nlp.add_pipe("ctxvec", first=True) and save it again.'
 )

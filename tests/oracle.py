@@ -40,9 +40,7 @@ class Oracle:
 
     def word_vector(self, word: str) -> Floats:
         data = b"".join(
-            character.encode("utf8")
-            for character in word
-            if not 0xD800 <= ord(character) <= 0xDFFF
+            character.encode("utf8") for character in word if not 0xD800 <= ord(character) <= 0xDFFF
         )
         return self._spell([byte + 1 for byte in data[: self.config.max_characters - 2]])
 

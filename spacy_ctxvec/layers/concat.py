@@ -29,9 +29,10 @@ def Concat_v1(
     for name, source in (("listener", listener), ("static", static), ("hash", hash)):
         if source is None:
             continue
-        if not source.has_dim("nO"):
+        width = output_width(source)
+        if width is None:
             raise errors.CtxvecError(errors.CONCAT_WIDTH_UNKNOWN.format(part=name))
-        widths.append(source.get_dim("nO"))
+        widths.append(width)
         parts.append(chain(source, ragged2list()) if source is static else source)
     if not parts:
         raise errors.CtxvecError(errors.CONCAT_EMPTY)
@@ -40,3 +41,10 @@ def Concat_v1(
     model = concatenate(*parts)
     model.set_dim("nO", sum(widths))
     return model
+
+
+def output_width(model: Model[Any, Any]) -> int | None:
+    """Width of what a model puts out, from itself or, where it has none, from its last layers."""
+    if model.has_dim("nO"):
+        return model.get_dim("nO")
+    return next(filter(None, map(output_width, reversed(model.layers))), None)

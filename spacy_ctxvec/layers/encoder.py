@@ -26,6 +26,8 @@ from .shim import EncoderShim
 Encoder = Model[list[Doc], list[Floats3d]]
 RANDOM = "random"
 INITS = ("en_sm", RANDOM)
+# The sentence marks among the words of the cache: no word is likely to have these hashes.
+MARK_KEYS = np.array([2**64 - 2, 2**64 - 1], dtype=np.uint64)
 
 
 def BiLM_v1(
@@ -170,15 +172,17 @@ def _word_vectors(
     shim: EncoderShim, batch: WordBatch, *, train: bool = False
 ) -> tuple[Tensor, IntArray]:
     """Token layer of the sentence marks and each distinct word, and the row of each word in it."""
-    keys, inverse = np.unique(batch.keys, return_inverse=True)
+    distinct, inverse = np.unique(batch.keys, return_inverse=True)
+    keys = np.concatenate([MARK_KEYS, distinct])
 
     def compute(positions: IntArray) -> Tensor:
-        words = [batch.strings[key] for key in keys[positions].tolist()]
-        return shim.module.word_vectors(words)
+        n_marks = int((positions < len(MARK_KEYS)).sum())
+        marks = shim.module.mark_vectors()[positions[:n_marks]]
+        words = [batch.strings[key] for key in keys[positions[n_marks:]].tolist()]
+        return torch.cat([marks, shim.module.word_vectors(words)])
 
-    marks = shim.module.mark_vectors()
-    words = compute(np.arange(len(keys))) if train else shim.cache.vectors(keys, compute)
-    return torch.cat([marks, words]), inverse + 2
+    vectors = compute(np.arange(len(keys))) if train else shim.cache.vectors(keys, compute)
+    return vectors, inverse + len(MARK_KEYS)
 
 
 def set_trainable(module: BiLM, first: int) -> None:
@@ -228,7 +232,9 @@ def layer_statistics(model: Encoder, docs: Sequence[Doc]) -> tuple[FloatArray, F
     if not module.has_statistics and any(len(doc) for doc in docs):
         layers = [rows for rows in model.predict(list(docs)) if len(rows)]
         module.set_statistics(torch.cat([xp2torch(rows) for rows in layers]))
-    return module.layer_mean.cpu().numpy(), module.layer_deviation.cpu().numpy()
+    statistics = (module.layer_mean, module.layer_deviation)
+    mean, deviation = (tensor.cpu().numpy().copy() for tensor in statistics)
+    return mean, deviation
 
 
 def _no_rows(model: Encoder) -> Floats3d:

@@ -87,12 +87,19 @@ def Listener_v1(
     projection (Optional[int]): Width of a maxout layer after the mix, by default none.
     RETURNS (Model[List[Doc], List[Floats2d]]): (n_tokens, projection or width) for each doc.
     """
-    attrs = {"upstream": upstream, "grad_factor": grad_factor, STATE: ListenerState()}
+    # Only nO is a dimension: what replaces a listener must have the same ones, or the pipeline
+    # around it could not be loaded again.
+    attrs = {
+        "upstream": upstream,
+        "grad_factor": grad_factor,
+        "width": width,
+        STATE: ListenerState(),
+    }
     return Model(
         "ctxvec_listener",
         forward,
         init=init,
-        dims={"nO": projection or width, "nI": width},
+        dims={"nO": projection or width},
         layers=head(width, mix, projection),
         attrs=attrs,
     )

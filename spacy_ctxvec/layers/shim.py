@@ -111,25 +111,38 @@ class EncoderShim(Shim):
         self.cache.clear()
 
     def to_bytes(self) -> bytes:
-        weights = {name: tensor.cpu() for name, tensor in self._model.state_dict().items()}
-        return srsly.msgpack_dumps({"config": self.cfg, "weights": safetensors.torch.save(weights)})
+        return srsly.msgpack_dumps({"config": self.cfg, "weights": self._weights()})
 
     def from_bytes(self, bytes_data: bytes) -> EncoderShim:
         message = srsly.msgpack_loads(bytes_data)
         try:
             weights = safetensors.torch.load(message["weights"])
         except (KeyError, TypeError, SafetensorError) as error:
-            raise errors.MalformedModelError(errors.BAD_PIPELINE_WEIGHTS.format(error=error)) from error
+            message = errors.BAD_PIPELINE_WEIGHTS.format(error=error)
+            raise errors.MalformedModelError(message) from error
         load_weights(self._model, weights)
         self._model.to(get_torch_default_device())
         self.cfg = message["config"]
         self.cache.clear()
         return self
 
+    def _weights(self) -> bytes:
+        state = self._model.state_dict()
+        return safetensors.torch.save({name: tensor.cpu() for name, tensor in state.items()})
+
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "loading"}
+        """Weights as bytes: tensors would be sent to workers as shared memory, which is scarce in
+        containers and moves the storage under the arrays that look into it."""
+        dropped = ("loading", "_model")
+        state = {key: value for key, value in self.__dict__.items() if key not in dropped}
+        carries = self._model.state is not None
+        return {**state, "module": (self._model.config, carries, self._weights())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        config, carries, weights = state.pop("module")
         self.__dict__.update(state)
         self.loading = threading.RLock()
-
+        module = BiLM(config)
+        module.carry_state("carry" if carries else "reset")
+        load_weights(module, safetensors.torch.load(weights))
+        self._model = module.eval().to(get_torch_default_device())

@@ -45,18 +45,25 @@ class BiLMConfig:
     def __post_init__(self) -> None:
         pairs = tuple((int(width), int(n)) for width, n in self.filters)
         object.__setattr__(self, "filters", pairs)
-        self._check("width", self.width > 0 and self.width % 2 == 0, "an even number above 0")
-        for name in ("hidden_width", "n_layers", "char_width"):
-            self._check(name, getattr(self, name) > 0, "a number above 0")
-        for name in ("cell_clip", "output_clip", "n_highway"):
-            self._check(name, getattr(self, name) >= 0, "0 (none) or more")
+        for name in ("width", "hidden_width", "n_layers", "char_width", "n_highway"):
+            least = 0 if name == "n_highway" else 1
+            self._check_count(name, least, f"a whole number, {least} or more")
+        self._check("width", self.width % 2 == 0, "an even number above 0")
+        self._check_count("max_characters", 3, "at least 3: a byte and its marks")
+        for name in ("cell_clip", "output_clip"):
+            clip = getattr(self, name)
+            self._check(name, isinstance(clip, (int, float)) and clip >= 0, "0 (none) or more")
         self._check("activation", self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS))
         self._check(
             "filters",
             bool(pairs) and all(0 < width <= self.max_characters and n > 0 for width, n in pairs),
             f"pairs of characters (at most max_characters = {self.max_characters}) and features",
         )
-        self._check("max_characters", self.max_characters > 2, "at least 3: a byte and its marks")
+
+    def _check_count(self, field: str, least: int, expected: str) -> None:
+        value = getattr(self, field)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        self._check(field, is_whole and value >= least, expected)
 
     def _check(self, field: str, holds: bool, expected: str) -> None:
         if not holds:
@@ -225,5 +232,3 @@ class BiLM(nn.Module):
 
     def _dropped(self, x: Tensor) -> Tensor:
         return dropout(x, self.dropout, self.training) if self.dropout else x
-
-

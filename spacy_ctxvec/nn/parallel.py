@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import torch
@@ -20,26 +21,25 @@ Second = TypeVar("Second")
 _pools: dict[int, ThreadPoolExecutor] = {}
 _settled: set[int] = set()
 _forked = False
+_lock = threading.Lock()
 
 
 def run_both(
     first: Callable[[], First], second: Callable[[], Second], *, threads: bool
 ) -> tuple[First, Second]:
-    """`(first(), second())`; with `threads`, at the same time.
+    """`(first(), second())`; with `threads`, at the same time, on one thread each.
 
-    Gradient recording is per thread in PyTorch, so the caller's setting is handed on. The number
-    of threads inside each product is one meanwhile and is put back afterwards.
+    Gradient recording is per thread in PyTorch, so the caller's setting is handed on.
     """
     if not threads:
         return first(), second()
-    n_threads = torch.get_num_threads()
-    future = _pool().submit(_with_grad_mode, second, torch.is_grad_enabled())
-    torch.set_num_threads(1)
-    try:
-        return first(), future.result()
-    finally:
-        future.exception()  # the second must have ended, even where the first failed
-        torch.set_num_threads(n_threads)
+    pool, grad = _pool(), torch.is_grad_enabled()
+    futures = (
+        pool.submit(_with_grad_mode, first, grad),
+        pool.submit(_with_grad_mode, second, grad),
+    )
+    wait(futures)
+    return futures[0].result(), futures[1].result()
 
 
 def settle_threads() -> None:
@@ -58,20 +58,28 @@ def in_child_process() -> bool:
 
 
 def _mark_forked() -> None:
-    global _forked
+    global _forked, _lock
     _forked = True
+    _lock = threading.Lock()  # another thread of the parent may have held it
 
 
 def _pool() -> ThreadPoolExecutor:
-    """The worker of this process; one inherited through a fork would have no thread behind it."""
+    """The two workers of this process; inherited ones would have no threads after a fork.
+
+    The number of threads inside a product is a setting of each thread, but setting it also sets
+    what threads that start later begin with; so the workers start here and now, and the setting
+    of the caller is put back after them.
+    """
     pid = os.getpid()
-    if pid not in _pools:
-        before = torch.get_num_threads()
-        _pools[pid] = ThreadPoolExecutor(
-            os.cpu_count(), "ctxvec", initializer=torch.set_num_threads, initargs=(1,)
-        )
-        torch.set_num_threads(before)
-    return _pools[pid]
+    with _lock:
+        if pid not in _pools:
+            before = torch.get_num_threads()
+            pool = ThreadPoolExecutor(2, "ctxvec", torch.set_num_threads, (1,))
+            both_started = threading.Barrier(2)
+            wait([pool.submit(both_started.wait) for _ in range(2)])
+            torch.set_num_threads(before)
+            _pools[pid] = pool
+        return _pools[pid]
 
 
 def _with_grad_mode(function: Callable[[], Second], enabled: bool) -> Second:

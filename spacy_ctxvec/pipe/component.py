@@ -118,20 +118,12 @@ class Ctxvec(TrainablePipe):
         return list(self.listener_map)
 
     def add_listener(self, listener: Model[Any, Any], component_name: str) -> None:
+        linking.check_width(listener, component_name, self.model.get_dim("nO"), self.name)
         nodes = self.listener_map.setdefault(component_name, [])
         if not any(node is listener for node in nodes):
             nodes.append(listener)
         state = state_of(listener)
         state.upstream, state.read = self, LayerReader(self.name)
-        if listener.get_dim("nI") != self.model.get_dim("nO"):
-            raise errors.CtxvecError(
-                errors.LISTENER_WIDTH.format(
-                    component=component_name,
-                    found=listener.get_dim("nI"),
-                    expected=self.model.get_dim("nO"),
-                    name=self.name,
-                )
-            )
 
     def remove_listener(self, listener: Model[Any, Any], component_name: str) -> bool:
         nodes = self.listener_map.get(component_name, [])
@@ -230,11 +222,15 @@ class Ctxvec(TrainablePipe):
         losses: dict[str, float] | None = None,
         **config: Any,
     ) -> dict[str, float]:
-        """Give the listeners their vectors while they rehearse; the encoder does not learn."""
+        """Give the listeners their vectors while they rehearse; the encoder does not learn.
+
+        The docs get them too, for the copies of the listeners that spaCy holds as tutors.
+        """
         self._losses = {} if losses is None else losses
         docs = [example.predicted for example in examples]
-        self._settle_weights()
-        return self._open_batch(docs, self.model.predict(docs), None, None)
+        outputs = self.predict(docs)
+        self.set_annotations(docs, outputs)
+        return self._open_batch(docs, outputs, None, None)
 
     def _open_batch(
         self,

@@ -35,6 +35,15 @@ def listeners_in(component: Any, encoder: str, encoders_between: list[str]) -> l
     return found
 
 
+def check_width(listener: Model[Any, Any], component: str, width: int, encoder: str) -> None:
+    if listener.attrs["width"] != width:
+        raise errors.CtxvecError(
+            errors.LISTENER_WIDTH.format(
+                component=component, found=listener.attrs["width"], expected=width, name=encoder
+            )
+        )
+
+
 def reads_tensor(component: Any, encoder: str) -> bool:
     """Whether `component` reads `doc.tensor` as the output of spaCy's own tok2vec."""
     listeners = [node for node in nodes(component) if isinstance(node, Tok2VecListener)]

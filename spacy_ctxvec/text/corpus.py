@@ -15,6 +15,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ OPENERS: dict[str, Callable[..., IO[str]]] = {
     ".gz": gzip.open,  # type: ignore[dict-item]
     ".xz": lzma.open,  # type: ignore[dict-item]
 }
+UNREADABLE = (UnicodeDecodeError, EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def _lines(path: Path) -> Iterator[str]:
     try:
         with opener(path, "rt", encoding="utf8") as file:
             yield from (line.strip() for line in file if line.strip())
-    except (UnicodeDecodeError, EOFError, OSError) as error:
+    except UNREADABLE as error:
         raise errors.CtxvecError(errors.UNREADABLE_TEXT.format(path=path, error=error)) from error
 
 

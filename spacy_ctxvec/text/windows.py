@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from .. import errors
+
 SENTENCE_FINAL = frozenset(".!?…。！？।॥؟۔")
 CLOSING = frozenset("\"')]}»”’›」』")
 
@@ -23,6 +25,8 @@ def window_ends(words: Sequence[str], max_tokens: int) -> list[int]:
     A text that fits is one window. Otherwise each window ends after the last sentence that is
     complete within it, or, where a sentence is longer than the window, at `max_tokens`.
     """
+    if max_tokens < 1:
+        raise errors.CtxvecError(errors.EMPTY_WINDOW.format(found=max_tokens))
     ends: list[int] = []
     start = 0
     while len(words) - start > max_tokens:

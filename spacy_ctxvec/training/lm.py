@@ -333,12 +333,17 @@ class LMTrainer:
         )
 
     def resume(self, path: Path) -> None:
+        """Continue from what `save` wrote, with the same sizes."""
         state = load_checkpoint(path)
-        self.model.load_state_dict(state["model"])
-        self.softmax.load_state_dict(state["softmax"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step = state["step"]
-        self.tokens = state["tokens"]
+        try:
+            self.model.load_state_dict(state["model"])
+            self.softmax.load_state_dict(state["softmax"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.step = state["step"]
+            self.tokens = state["tokens"]
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            message = errors.BAD_CHECKPOINT.format(path=path, error=error)
+            raise errors.MalformedModelError(message) from error
 
 
 class CharacterTable:

@@ -59,17 +59,19 @@ def test_all_words_as_candidates_give_the_full_loss(softmax):
 
 def test_the_sampled_gradient_estimates_the_full_one(softmax):
     counts = np.arange(N_WORDS, 0, -1) ** 2
-    sampler = Sampler(counts, n_samples=12, seed=1)
     hidden = torch.randn(8, 4, requires_grad=True)
     targets = torch.randint(N_WORDS, (8,))
     full = torch.autograd.grad(softmax.full_losses(0, hidden, targets).mean(), hidden)[0]
-    draws = [
-        torch.autograd.grad(loss_of_draw(softmax, sampler, step, hidden, targets), hidden)[0]
-        for step in range(400)
-    ]
-    mean = torch.stack(draws).mean(dim=0)
-    assert (mean - full).norm() < 0.15 * full.norm()
-    assert (mean - full).norm() < 0.5 * (draws[0] - full).norm()  # more draws come nearer
+
+    def error(n_samples: int) -> float:
+        """Of the mean of 400 draws, relative."""
+        sampler = Sampler(counts, n_samples, seed=1)
+        losses = [loss_of_draw(softmax, sampler, step, hidden, targets) for step in range(400)]
+        mean = torch.autograd.grad(torch.stack(losses).mean(), hidden)[0]
+        return ((mean - full).norm() / full.norm()).item()
+
+    few, more = error(6), error(48)
+    assert few < 0.25 and more < 0.05, (few, more)  # the bias falls with the number of samples
 
 
 def test_expected_counts_are_those_of_the_draws():

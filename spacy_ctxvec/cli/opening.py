@@ -1,0 +1,69 @@
+"""Opening what a user names on the command line: nothing, a model, or a saved pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+from spacy.util import is_package
+
+from .. import errors
+from ..formats.detect import load_model
+from ..formats.native import EncoderModel
+from ..layers.encoder import RANDOM, shim_of
+from ..pipe.component import Ctxvec
+
+SHIPPED = "en_sm"
+
+
+def is_pipeline(name: str) -> bool:
+    """Whether `name` is the folder of a saved pipeline, or an installed pipeline package."""
+    folder = Path(name)
+    if folder.is_dir():
+        return (folder / "config.cfg").is_file() and (folder / "meta.json").is_file()
+    return not folder.exists() and is_package(name)
+
+
+def open_pipeline(name: str | None) -> Language:
+    """A pipeline with a `ctxvec`: the one named, or a blank one around a model.
+
+    name (Optional[str]): Pipeline, model folder or model file; by default the shipped model.
+    """
+    if name is None:
+        nlp = spacy.blank("en")
+        nlp.add_pipe("ctxvec")
+        return nlp
+    if not is_pipeline(name):
+        return _around(load_model(Path(name)))
+    nlp = load_pipeline(name)
+    if not any(isinstance(pipe, Ctxvec) for _, pipe in nlp.pipeline):
+        found = ", ".join(nlp.pipe_names) or "none"
+        raise errors.CtxvecError(errors.PIPELINE_WITHOUT_CTXVEC.format(path=name, found=found))
+    return nlp
+
+
+def load_pipeline(name: str) -> Language:
+    """`spacy.load`, with a plain message where it fails."""
+    try:
+        return spacy.load(name)
+    except errors.CtxvecError:
+        raise
+    except (ImportError, KeyError, OSError, ValueError) as error:
+        message = errors.UNREADABLE_PIPELINE.format(path=name, error=error)
+        raise errors.CtxvecError(message) from error
+
+
+def first_encoder(nlp: Language) -> Ctxvec:
+    """The component whose vectors are the Doc's own."""
+    return next(pipe for _, pipe in nlp.pipeline if isinstance(pipe, Ctxvec))
+
+
+def _around(model: EncoderModel) -> Language:
+    """A blank pipeline of the model's language, English where it names none."""
+    nlp = spacy.blank(model.info.get("lang", "en"))
+    sizes = {**model.config.to_dict(), "init": RANDOM}
+    pipe = nlp.add_pipe("ctxvec", config={"model": sizes})
+    assert isinstance(pipe, Ctxvec)
+    shim_of(pipe.model).adopt(model.info.get("name", "a loaded model"), model)
+    return nlp

@@ -1,0 +1,206 @@
+"""What users read: vectors, layers, similarity, and what survives which kind of transport."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import spacy
+import spacy_ctxvec
+from spacy.tokens import Doc, DocBin
+from spacy_ctxvec.errors import CtxvecError
+from toys import ODD_TEXTS, blank_with_encoder, layers_of, listener, trained
+
+TEXT = "She sat on the bank of the river near the bank ."
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    nlp = blank_with_encoder()
+    nlp.initialize()
+    return nlp
+
+
+def with_settings(**config):
+    nlp = blank_with_encoder(**config)
+    nlp.initialize()
+    return nlp
+
+
+def test_layers_by_index_and_by_name(nlp):
+    data = nlp(TEXT)._.ctxvec
+    assert data.layers.shape == (12, 3, 16) and data.layers.dtype == np.float32
+    np.testing.assert_array_equal(data.layer("top"), data.layers[:, 2])
+    np.testing.assert_array_equal(data.layer("token"), data.layer(0))
+    np.testing.assert_array_equal(data.layer(-2), data.layer(1))
+    np.testing.assert_allclose(data.output, data.layers.mean(axis=1), atol=1e-6)
+    for wrong in (3, -4, "middle"):
+        with pytest.raises(CtxvecError, match='Expected: "token", "top" or 0 to 2'):
+            data.layer(wrong)
+
+
+def test_spans_and_tokens_are_slices(nlp):
+    doc = nlp(TEXT)
+    np.testing.assert_array_equal(doc[2:5]._.ctxvec.layers, doc._.ctxvec.layers[2:5])
+    np.testing.assert_array_equal(doc[4]._.ctxvec.layers, doc._.ctxvec.layers[4:5])
+
+
+def test_vectors_mean_what_users_mean(nlp):
+    doc = nlp(TEXT)
+    first, second = doc[4], doc[10]
+    assert first.text == second.text == "bank"
+    assert first.has_vector and first.vector_norm == pytest.approx(np.linalg.norm(first.vector))
+    assert first.similarity(second) < 0.99999
+    assert first.similarity(first) == pytest.approx(1)
+    np.testing.assert_array_equal(doc.tensor, doc._.ctxvec.output)
+    np.testing.assert_allclose(doc.vector, doc.tensor.mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(doc[2:4].vector, doc.tensor[2:4].mean(axis=0), atol=1e-6)
+    assert -1 <= doc.similarity(nlp("Something else")) <= 1
+
+
+def test_the_vector_of_one_word_is_that_word_s(nlp):
+    doc = nlp("bank")
+    np.testing.assert_allclose(doc.vector, doc[0].vector, atol=1e-7)
+    np.testing.assert_allclose(doc[0:1].vector, doc[0].vector, atol=1e-7)
+
+
+def test_white_space_has_no_part_in_a_vector(nlp):
+    doc = nlp("a  b")
+    assert doc[1].is_space and not doc[1].has_vector and doc[1].similarity(doc[0]) == 0.0
+    np.testing.assert_allclose(doc.vector, doc.tensor[[0, 2]].mean(axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_odd_texts(nlp, text):
+    doc = nlp(text)
+    assert doc._.ctxvec.layers.shape == (len(doc), 3, 16)
+    assert doc.vector.shape == (16,)
+    assert np.isfinite(doc.vector).all()
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [("top", [0, 0, 1]), ([0.5, 0.25, 0.25], [0.5, 0.25, 0.25]), ("mean", [1 / 3] * 3)],
+)
+def test_output_settings(output, expected):
+    doc = with_settings(output=output)(TEXT)
+    mixed = np.tensordot(np.array(expected), layers_of(doc), axes=(0, 1))
+    np.testing.assert_allclose(doc.tensor, mixed, atol=1e-6)
+
+
+def test_a_wrong_output_setting_is_named():
+    with pytest.raises(CtxvecError, match="3 numbers"):
+        with_settings(output=[1.0, 2.0])
+
+
+def round_trips():
+    def by_bytes(nlp, doc):
+        return Doc(nlp.vocab).from_bytes(doc.to_bytes())
+
+    def by_docbin(nlp, doc):
+        box = DocBin(docs=[doc], store_user_data=True).to_bytes()
+        return next(DocBin().from_bytes(box).get_docs(nlp.vocab))
+
+    return [by_bytes, by_docbin]
+
+
+@pytest.mark.parametrize("transport", round_trips())
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_data_survives_transport(transport, dtype):
+    nlp = with_settings(store_dtype=dtype)
+    doc = nlp(TEXT)
+    other = transport(nlp, doc)
+    assert layers_of(other).dtype == np.float32
+    np.testing.assert_allclose(layers_of(other), layers_of(doc), atol=1e-3)
+    expected = doc[4].similarity(doc[10])
+    assert other[4].similarity(other[10]) == pytest.approx(expected, abs=1e-3)
+    attached = spacy_ctxvec.attach(transport(nlp, doc))
+    assert attached[4].similarity(attached[10]) == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_docbin_without_user_data_loses_it_and_says_so(nlp):
+    box = DocBin(docs=[nlp(TEXT)]).to_bytes()
+    doc = next(DocBin().from_bytes(box).get_docs(nlp.vocab))
+    with pytest.raises(CtxvecError, match="store_user_data=True"):
+        doc._.ctxvec  # noqa: B018
+    with pytest.raises(CtxvecError, match="store_user_data=True"):
+        spacy_ctxvec.attach(doc)
+
+
+def test_store_output_keeps_layers_of_a_live_doc_only():
+    nlp = with_settings(store="output")
+    doc = nlp(TEXT)
+    assert layers_of(doc).shape == (12, 3, 16)
+    other = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    np.testing.assert_array_equal(other._.ctxvec.output, doc.tensor)
+    with pytest.raises(CtxvecError, match='store = "layers"'):
+        layers_of(other)
+
+
+def test_store_none_keeps_the_tensor_alone():
+    nlp = with_settings(store="none")
+    doc = nlp(TEXT)
+    other = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    np.testing.assert_array_equal(other[4].vector if other.tensor is None else other.tensor[4],
+                                  doc.tensor[4])  # fmt: skip
+    assert doc[4].similarity(doc[10]) < 0.99999
+
+
+def test_layers_shrink_when_the_last_listener_has_read_them():
+    nlp, _ = trained(store="output")
+    doc = nlp(TEXT)
+    with pytest.raises(CtxvecError, match='store = "layers"'):
+        layers_of(doc)
+    assert doc[4].similarity(doc[10]) < 0.99999
+    with nlp.select_pipes(disable=["ner"]):
+        assert layers_of(nlp(TEXT)).shape == (12, 3, 16)
+
+
+def test_retokenising_is_noticed(nlp):
+    doc = nlp(TEXT)
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[3:5])
+    with pytest.raises(CtxvecError, match="retokenised"):
+        layers_of(doc)
+    assert doc[3].has_vector and doc.vector.shape == (16,)  # spaCy keeps doc.tensor right
+
+
+def test_retokenising_before_a_listener_is_noticed():
+    nlp, _ = trained(("tagger",), tok2vec=listener())
+    doc = nlp.get_pipe("ctxvec")(nlp.make_doc(TEXT))
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[3:5])
+    with pytest.raises(CtxvecError, match="retokenised"):
+        nlp.get_pipe("tagger")(doc)
+
+
+def test_a_processed_doc_can_be_processed_again(nlp):
+    doc = nlp(TEXT)
+    before = layers_of(doc).copy()
+    np.testing.assert_allclose(layers_of(nlp(doc)), before, atol=1e-6)
+
+
+def test_the_cleaner_takes_everything_off():
+    nlp, _ = trained(("tagger",))
+    nlp.add_pipe("ctxvec_cleaner", config={"tensor": True})
+    doc = nlp(TEXT)
+    assert not doc.user_data and not doc.user_hooks and not doc.user_token_hooks
+    assert doc.tensor.size == 0
+    assert doc[0].tag_
+
+
+def test_stored_arrays_do_not_hold_their_batch():
+    nlp = with_settings()
+    docs = list(nlp.pipe([TEXT] * 3, batch_size=3))
+    for doc in docs:
+        assert doc.user_data["ctxvec"]["ctxvec"]["layers"].base is None
+
+
+def test_memory_zone(nlp):
+    with nlp.memory_zone():
+        assert nlp(TEXT)._.ctxvec.layers.shape == (12, 3, 16)
+
+
+def test_a_doc_without_vectors_says_so():
+    blank_with_encoder()
+    with pytest.raises(CtxvecError, match="no contextual vectors"):
+        spacy.blank("en")("text")._.ctxvec  # noqa: B018
