@@ -10,7 +10,7 @@ class CtxvecError(ValueError):
 
 
 class MalformedModelError(CtxvecError):
-    """A model file or folder that cannot be read: names the file, the field and what was expected."""
+    """A model that cannot be read: names the file, the field and what was expected."""
 
 
 UNREADABLE_TEXT = (
@@ -67,7 +67,11 @@ def malformed_model(path: object, field: str, expected: str, found: object) -> M
     """The error of a model file whose `field` is not what it should be."""
     message = MALFORMED_MODEL.format(path=path, field=field, expected=expected, found=found)
     return MalformedModelError(message)
-BAD_PIPELINE_WEIGHTS = "The saved weights of the encoder cannot be read: {error}. Save the pipeline again."
+
+
+BAD_PIPELINE_WEIGHTS = (
+    "The saved weights of the encoder cannot be read: {error}. Save the pipeline again."
+)
 NO_WEIGHTS = (
     "The encoder of '{name}' has no weights: its settings say init = \"random\" and it was neither "
     "initialised nor loaded. Call nlp.initialize(), give it a loader under [initialize.components."
@@ -93,7 +97,7 @@ FIXED_WEIGHTS_COUNT = (
     "included. Give `weights` of the mix one number a layer."
 )
 LISTENER_NOT_LINKED = (
-    "A Listener.v1 with upstream = \"{upstream}\" found no component to listen to. Put a `ctxvec` "
+    'A Listener.v1 with upstream = "{upstream}" found no component to listen to. Put a `ctxvec` '
     "component before it in [nlp] pipeline; if `upstream` names one, check the name."
 )
 NOTHING_TO_LISTEN_TO = (
@@ -155,7 +159,9 @@ GPU_IN_CHILD = (
 )
 NO_LABELS = "'{name}' predicts no labels, so none can be added to it."
 WEIGHTS_FROM = "'{name}': weights from {source}"
-BAD_OUTPUT = 'output = {found} cannot work. Expected "mean", "top" or {n_layers} numbers, one a layer.'
+BAD_OUTPUT = (
+    'output = {found} cannot work. Expected "mean", "top" or {n_layers} numbers, one a layer.'
+)
 NO_LISTENER_IN_CONFIG = (
     "The config of the component has no spacy-ctxvec.Listener.v1 under model.tok2vec that could "
     "be replaced."

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,9 +65,7 @@ def seeded_model(config: BiLMConfig, seed: int = 1) -> BiLM:
     for parameter in [*model.forward_lstms.parameters(), *model.backward_lstms.parameters()]:
         parameter.data.mul_(2)
     for name, parameter in model.char_encoder.named_parameters():
-        if name.endswith("bias"):
-            parameter.data.uniform_(-0.5, 0.5)
-        elif name.startswith("convolutions"):
+        if name.endswith("bias") or name.startswith("convolutions"):
             parameter.data.uniform_(-0.5, 0.5)
     return model.eval()
 

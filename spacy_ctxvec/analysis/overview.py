@@ -109,19 +109,30 @@ def _tokenised(nlp: Language, paragraphs: Sequence[str], limit: int) -> list[Doc
 
 
 def measure_speed(nlp: Language, docs: Sequence[Doc]) -> Speed:
-    """Time `nlp` on the texts of `docs`, again and again if they are short."""
-    batches = [docs[i : i + TIMED_BATCH] for i in range(0, len(docs), TIMED_BATCH)]
-    texts = [[doc.text for doc in batch] for batch in batches]
-    list(nlp.pipe(texts[0]))
+    """Time `nlp` on the texts of `docs`, repeated if they are short, in batches of one size."""
+    texts = _repeated(docs)
+    batches = [texts[i : i + TIMED_BATCH] for i in range(0, len(texts), TIMED_BATCH)]
+    list(nlp.pipe(batches[0]))
     n_words = 0
-    start = time.perf_counter()
     seconds = 0.0
-    for batch in cycle(texts):
+    start = time.perf_counter()
+    for batch in batches:
         n_words += sum(map(len, nlp.pipe(batch)))
         seconds = time.perf_counter() - start
-        if n_words >= MIN_TIMED_WORDS or seconds > MAX_TIMED_SECONDS:
+        if seconds > MAX_TIMED_SECONDS:
             break
     return Speed(n_words / seconds, n_words, torch.get_num_threads())
+
+
+def _repeated(docs: Sequence[Doc]) -> list[str]:
+    texts: list[str] = []
+    n_words = 0
+    for doc in cycle(docs):
+        if n_words >= MIN_TIMED_WORDS:
+            break
+        texts.append(doc.text)
+        n_words += len(doc)
+    return texts
 
 
 def _nearest(words: WordVectors, same_words: Sequence[SameWord]) -> list[Nearest]:

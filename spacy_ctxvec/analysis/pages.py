@@ -1,6 +1,6 @@
 """A self-contained HTML page about one text: it loads nothing and needs no server.
 
-The frame, with its style and its few lines of script, is `assets/page.html`; here its fields are
+The frame, with its style and its few lines of script, is `assets/page.html.template`; here its fields are
 filled. Whatever comes from the text is escaped on its way in.
 """
 
@@ -32,7 +32,7 @@ def write_page(overview: Overview, machine: dict[str, Any], path: Path) -> None:
 def render(overview: Overview, machine: dict[str, Any]) -> str:
     """The page. machine: what `facts.machine_facts` tells."""
     words = overview.words
-    template = Template((FOLDER / "page.html").read_text(encoding="utf8"))
+    template = Template((FOLDER / "page.html.template").read_text(encoding="utf8"))
     first = overview.same_words[0].rows[0] if overview.same_words else -1
     return template.substitute(
         source=escape(overview.source),
@@ -159,7 +159,7 @@ def _neighbours(words: WordVectors) -> str:
 def _model_rows(facts: dict[str, Any]) -> dict[str, Any]:
     """The model's facts, one level deep and in words."""
     rows = {key: value for key, value in facts.items() if not isinstance(value, dict)}
-    rows["n_parameters"] = f"{facts['n_parameters']:,}"
+    rows = {key: f"{v:,}" if isinstance(v, int) else v for key, v in rows.items()}
     nested = {key: value for key, value in facts.items() if isinstance(value, dict)}
     for key, values in nested.items():
         rows[key] = ", ".join(f"{name} {value}" for name, value in values.items())
@@ -168,6 +168,6 @@ def _model_rows(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _table(rows: dict[str, Any]) -> str:
     return "".join(
-        f"<tr><th>{escape(name.replace('_', ' '))}</th><td>{escape(str(value))}</td></tr>"
+        f"<tr><th>{escape(name.removeprefix('n_').replace('_', ' '))}</th><td>{escape(str(value))}</td></tr>"
         for name, value in rows.items()
     )

@@ -54,7 +54,7 @@ def _table(facts: dict[str, Any]) -> Table:
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     for depth, name, value in _lines(facts):
-        table.add_row(Text("  " * depth + name.replace("_", " ")), Text(value))
+        table.add_row(Text("  " * depth + name.removeprefix("n_").replace("_", " ")), Text(value))
     return table
 
 
@@ -77,5 +77,6 @@ def _in_words(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_in_words, value)) if value else "none"
+        parts = (f"({_in_words(v)})" if isinstance(v, list) else _in_words(v) for v in value)
+        return ", ".join(parts) or "none"
     return str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import srsly
 import typer
@@ -17,12 +17,17 @@ from ..training.config import read_pretrain_config
 
 
 def pretrain_cli(
-    config_path: Path = typer.Argument(..., exists=True, dir_okay=False, help="Config file"),
-    work: Path = typer.Argument(..., file_okay=False, help="Folder for corpus, checkpoints, model"),
-    text: Path | None = typer.Option(
-        None, "--text", help="Folder with the text; default: `text` in the folder CTXVEC_DATA"
-    ),
-    json: bool = typer.Option(False, "--json", help="Print one JSON record a line"),
+    config_path: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="Config file, [pretrain]")
+    ],
+    work: Annotated[
+        Path, typer.Argument(file_okay=False, help="Folder for corpus, checkpoints and model")
+    ],
+    text: Annotated[
+        Path | None,
+        typer.Option("--text", help="Folder with the text; default: `text` in CTXVEC_DATA"),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON record a line")] = False,
 ) -> None:
     """Train a biLM on your own text. Run the same command again to continue after a stop."""
     config = read_pretrain_config(config_path, text_folder(text))
@@ -31,7 +36,7 @@ def pretrain_cli(
         folder = training.pretrain(config, work, report)
         print(srsly.json_dumps({"model": str(folder)}))
         return
-    with bars(config) as report:
+    with Bars(config) as report:
         folder = training.pretrain(config, work, report)
     Console().print(f"Model: {folder}")
 
@@ -45,7 +50,7 @@ def text_folder(option: Path | None) -> Path:
     return Path(data) / "text"
 
 
-class bars:
+class Bars:
     """Progress bars of a run: tokens prepared, then tokens trained on, with the last figures."""
 
     def __init__(self, config: training.PretrainConfig):

@@ -1,10 +1,10 @@
 """The project's own model folder: weights that nothing unpickles, sizes as JSON, a card.
 
-    config.json              format version, architecture, sizes, language, tokenisation
-    model.safetensors        the encoder's weights, float32 or float16
-    softmax.safetensors      optional: the softmax it was trained with
-    vocab.txt                optional: the words of that softmax, one a line
-    README.md                the model card, for people
+config.json              format version, architecture, sizes, language, tokenisation
+model.safetensors        the encoder's weights, float32 or float16
+softmax.safetensors      optional: the softmax it was trained with
+vocab.txt                optional: the words of that softmax, one a line
+README.md                the model card, for people
 """
 
 from __future__ import annotations

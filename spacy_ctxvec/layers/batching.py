@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE, ORTH  # type: ignore[import-untyped]
 from spacy.strings import StringStore
 from spacy.tokens import Doc
-from thinc.types import Floats3d
 from thinc.util import get_array_module
 
 from ..text.windows import window_ends
-from ..types import IntArray
+from ..types import Floats3d, IntArray
 
 
 @dataclass(frozen=True)

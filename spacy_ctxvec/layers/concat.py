@@ -6,9 +6,10 @@ from typing import Any
 
 from spacy.tokens import Doc
 from thinc.api import Model, chain, concatenate, ragged2list
-from thinc.types import Floats2d, Ragged
+from thinc.types import Ragged
 
 from .. import errors
+from ..types import Floats2d
 
 
 def Concat_v1(
@@ -24,9 +25,11 @@ def Concat_v1(
     hash (Optional[Model[List[Doc], List[Floats2d]]]): `spacy.MultiHashEmbed.v2` or the like.
     RETURNS (Model[List[Doc], List[Floats2d]]): (n_tokens, sum of widths) for each doc.
     """
+    sources: dict[str, Model[Any, Any] | None]
+    sources = {"listener": listener, "static": static, "hash": hash}
     parts: list[Model[Any, Any]] = []
     widths: list[int] = []
-    for name, source in (("listener", listener), ("static", static), ("hash", hash)):
+    for name, source in sources.items():
         if source is None:
             continue
         width = output_width(source)

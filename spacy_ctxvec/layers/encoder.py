@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from spacy.tokens import Doc
 from thinc.api import Model
-from thinc.types import Floats3d
 from thinc.util import torch2xp, xp2torch
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from .. import errors
 from ..assets import shipped_model
 from ..nn.bilm import BiLM, BiLMConfig
 from ..nn.parallel import in_child_process, settle_threads
-from ..types import FloatArray, IntArray
+from ..types import FloatArray, Floats3d, IntArray
 from .batching import WordBatch
 from .shim import EncoderShim
 
@@ -111,8 +110,7 @@ def forward(
         raise errors.CtxvecError(errors.CARRY_IN_CHILD)
     batch = WordBatch.of(docs, max(map(len, docs)) if carry else model.attrs["window"])
     if not len(batch.keys):
-        flat = np.zeros((0, *_no_rows(model).shape[1:]), dtype="float32")
-        return batch.rows(model.ops.asarray3f(flat)), partial(_no_backprop, docs)
+        return batch.rows(_no_rows(model)), partial(_no_backprop, docs)
     if carry:
         groups = [(np.arange(len(batch.keys)), batch.lengths)]
     else:

@@ -12,10 +12,9 @@ import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Maxout, Model
 from thinc.model import deserialize_attr, serialize_attr
-from thinc.types import Floats2d, Floats3d
 
 from .. import errors
-from ..types import FloatArray
+from ..types import FloatArray, Floats2d, Floats3d
 from . import scalar_mix
 from .scalar_mix import Mix
 

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 from thinc.api import Model
-from thinc.types import Floats1d, Floats2d, Floats3d
 
 from .. import errors
+from ..types import Floats1d, Floats2d, Floats3d
 
 Mix = Model[Floats3d, Floats2d]
 
@@ -53,7 +53,7 @@ def ScalarMix_v1(
         "l2": l2,
         "layer_dropout": layer_dropout,
     }
-    params = {"weights": None, "gamma": None, "mean": None, "deviation": None}
+    params: dict[str, Any] = {"weights": None, "gamma": None, "mean": None, "deviation": None}
     return Model("ctxvec_mix", forward, dims={"nO": None}, params=params, attrs=attrs)
 
 
@@ -71,8 +71,8 @@ def settle(model: Mix, mean: Floats2d, deviation: Floats2d) -> None:
         start[:-1] = -np.inf
     if not model.attrs["standardize"]:
         mean, deviation = np.zeros_like(mean), np.ones_like(deviation)
-    model.set_param("weights", ops.asarray1f(start.astype("float32")))
-    model.set_param("gamma", ops.asarray1f(np.ones(1, dtype="float32")))
+    model.set_param("weights", ops.asarray1f(start.tolist()))
+    model.set_param("gamma", ops.asarray1f([1.0]))
     model.set_param("mean", ops.asarray2f(mean))
     model.set_param("deviation", ops.asarray2f(np.maximum(deviation, 1e-6)))
 
@@ -111,9 +111,9 @@ def forward(
 def _backprop(model: Mix, X: Floats3d, s: Floats1d, scale: Floats2d, dY: Floats2d) -> Floats3d:
     """With c_j = sum over tokens and width of dY * x_j:
 
-        d gamma = sum_j s_j c_j
-        d w_j   = gamma s_j (c_j - sum_k s_k c_k)
-        d X_j   = gamma s_j dY / deviation_j
+    d gamma = sum_j s_j c_j
+    d w_j   = gamma s_j (c_j - sum_k s_k c_k)
+    d X_j   = gamma s_j dY / deviation_j
     """
     xp = model.ops.xp
     mean, deviation = model.get_param("mean"), model.get_param("deviation")

@@ -11,7 +11,7 @@ import contextlib
 import copy
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import safetensors.torch
 import srsly
@@ -70,9 +70,8 @@ class EncoderShim(Shim):
         for name, parameter in self._model.named_parameters():
             if parameter.grad is None:
                 continue
-            new, _ = optimizer(
-                (self.id, name), torch2xp(parameter.data), torch2xp(parameter.grad)
-            )
+            value, gradient = torch2xp(parameter.data), torch2xp(parameter.grad)
+            new, _ = optimizer((self.id, name), cast(Any, value), cast(Any, gradient))
             written = xp2torch(new, device=parameter.device)
             if written.data_ptr() != parameter.data_ptr():
                 parameter.data.copy_(written)
@@ -114,12 +113,12 @@ class EncoderShim(Shim):
         return srsly.msgpack_dumps({"config": self.cfg, "weights": self._weights()})
 
     def from_bytes(self, bytes_data: bytes) -> EncoderShim:
-        message = srsly.msgpack_loads(bytes_data)
+        message = cast(dict[str, Any], srsly.msgpack_loads(bytes_data))
         try:
             weights = safetensors.torch.load(message["weights"])
         except (KeyError, TypeError, SafetensorError) as error:
-            message = errors.BAD_PIPELINE_WEIGHTS.format(error=error)
-            raise errors.MalformedModelError(message) from error
+            problem = errors.BAD_PIPELINE_WEIGHTS.format(error=error)
+            raise errors.MalformedModelError(problem) from error
         load_weights(self._model, weights)
         self._model.to(get_torch_default_device())
         self.cfg = message["config"]

@@ -7,8 +7,8 @@ from typing import Any
 
 from spacy.tokens import Doc
 from thinc.api import Model
-from thinc.types import Floats2d
 
+from ..types import Floats2d
 from . import scalar_mix
 from .encoder import Encoder, layer_statistics
 from .listener import head, run_head

@@ -1,4 +1,4 @@
-"""The token layer of the biLM: a character CNN with highway layers (Peters et al. 2018, section 3.4).
+"""The token layer of the biLM: a character CNN with highway layers (Kim et al. 2015).
 
 A word's vector here depends on its spelling alone, so callers run it once per distinct word.
 """

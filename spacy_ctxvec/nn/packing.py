@@ -36,7 +36,7 @@ class Packing:
         framed = lengths + 2
         starts = np.cumsum(framed) - framed
         order = np.argsort(-framed, kind="stable")
-        steps = np.arange(framed[order[0]])[:, None]
+        steps = np.arange(int(framed.max()))[:, None]
         running = steps < framed[order]
         forward = (starts[order] + steps)[running]
         backward = ((starts + framed - 1)[order] - steps)[running]

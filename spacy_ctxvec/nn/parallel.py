@@ -34,12 +34,10 @@ def run_both(
     if not threads:
         return first(), second()
     pool, grad = _pool(), torch.is_grad_enabled()
-    futures = (
-        pool.submit(_with_grad_mode, first, grad),
-        pool.submit(_with_grad_mode, second, grad),
-    )
-    wait(futures)
-    return futures[0].result(), futures[1].result()
+    one = pool.submit(_with_grad_mode, first, grad)
+    two = pool.submit(_with_grad_mode, second, grad)
+    two.exception()  # the second must have ended, even where the first failed
+    return one.result(), two.result()
 
 
 def settle_threads() -> None:
@@ -74,12 +72,21 @@ def _pool() -> ThreadPoolExecutor:
     with _lock:
         if pid not in _pools:
             before = torch.get_num_threads()
-            pool = ThreadPoolExecutor(2, "ctxvec", torch.set_num_threads, (1,))
+            pool = ThreadPoolExecutor(2, "ctxvec", _one_thread)
             both_started = threading.Barrier(2)
             wait([pool.submit(both_started.wait) for _ in range(2)])
             torch.set_num_threads(before)
             _pools[pid] = pool
         return _pools[pid]
+
+
+def _one_thread() -> None:
+    """Set this thread to one thread in each product.
+
+    A thread's first look at the setting takes over that of the process, so look before setting it.
+    """
+    torch.get_num_threads()
+    torch.set_num_threads(1)
 
 
 def _with_grad_mode(function: Callable[[], Second], enabled: bool) -> Second:

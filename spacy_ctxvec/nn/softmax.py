@@ -15,9 +15,7 @@ from torch.nn.functional import cross_entropy, embedding, linear
 
 from ..types import IntArray
 
-PREDICTIONS_PER_BLOCK = (
-    256  # predictions per block of the full softmax: bounds memory, not the result
-)
+PREDICTIONS_PER_BLOCK = 256  # of the full softmax: bounds its memory, not its result
 
 
 class WordSoftmax(nn.Module):

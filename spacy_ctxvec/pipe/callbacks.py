@@ -11,6 +11,7 @@ from spacy.language import Language
 
 from .. import errors
 from ..formats.native import EncoderModel
+from ..layers.encoder import shim_of
 from .component import Ctxvec
 
 
@@ -58,5 +59,6 @@ def _unfreeze(
             continue
         since = info["step"] - start
         pipe.frozen = since < 0
-        top = pipe.model.shims[0].module.config.n_layers
-        pipe.model.attrs["first_trainable"] = max(0, top - since // layer_steps) if layer_steps else 0
+        top = shim_of(pipe.model).module.config.n_layers
+        lowest = max(0, top - since // layer_steps) if layer_steps else 0
+        pipe.model.attrs["first_trainable"] = lowest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from spacy.tokens import Doc
 
 from . import docdata
@@ -17,4 +16,3 @@ class CtxvecCleaner:
     def __call__(self, doc: Doc) -> Doc:
         docdata.clear(doc, tensor=self.tensor)
         return doc
-

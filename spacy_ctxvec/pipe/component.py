@@ -16,7 +16,6 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
-from thinc.types import Floats3d
 from thinc.util import to_numpy
 
 from .. import errors
@@ -30,7 +29,7 @@ from ..layers.encoder import (
 )
 from ..layers.listener import state_of
 from ..nn.parallel import in_child_process
-from ..types import FloatArray
+from ..types import FloatArray, Floats3d
 from . import docdata, linking
 from .pending import PendingBatch
 from .replacing import replace_listener, standalone_config
@@ -65,7 +64,7 @@ class Ctxvec(TrainablePipe):
         self.cfg: dict[str, Any] = {}
         self.learn_rate_factor = learn_rate_factor
         self.output = output
-        self.store = store
+        self.store: Store = store
         self.store_dtype = store_dtype
         self.listener_map = {}
         self.frozen = frozen
@@ -211,7 +210,7 @@ class Ctxvec(TrainablePipe):
         if self.frozen:
             return self._open_batch(docs, self.model.predict(docs), None, sgd)
         set_dropout_rate(self.model, drop)
-        outputs, backprop = self.model.begin_update(docs)
+        outputs, backprop = self.model(docs, is_train=True)
         return self._open_batch(docs, outputs, backprop, sgd)
 
     def rehearse(

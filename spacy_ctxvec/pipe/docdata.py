@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from spacy.tokens import Doc, Span, Token
 
 from .. import errors
-from ..types import FloatArray
+from ..types import FloatArray, Floats2d
 from . import hooks, storage
 
 
@@ -18,7 +18,7 @@ def annotate(
     doc: Doc,
     component: str,
     layers: FloatArray,
-    output: FloatArray,
+    output: Floats2d,
     *,
     listeners: Iterable[int],
     store: storage.Store,
@@ -105,7 +105,8 @@ def install_extensions() -> None:
     Also silences W109, with which spaCy says that saved Docs lose their hooks: ours come back.
     """
     warnings.filterwarnings("ignore", message=r"\[W109\]")
-    for kind, getter in ((Doc, _of_doc), (Span, _of_span), (Token, _of_token)):
+    getters: list[tuple[Any, Any]] = [(Doc, _of_doc), (Span, _of_span), (Token, _of_token)]
+    for kind, getter in getters:
         if not kind.has_extension("ctxvec"):
             kind.set_extension("ctxvec", getter=getter)
 

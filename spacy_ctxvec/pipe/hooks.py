@@ -50,11 +50,11 @@ def doc_vector(doc: Doc) -> FloatArray:
 
 
 def has_vector(item: Doc | Span | Token) -> bool:
-    return bool(np.any(item.vector))
+    return bool(np.any(np.asarray(item.vector)))
 
 
 def vector_norm(item: Doc | Span | Token) -> float:
-    return float(np.linalg.norm(item.vector))
+    return float(np.linalg.norm(np.asarray(item.vector)))
 
 
 def similarity(item: Any, other: Any) -> float:

@@ -14,7 +14,9 @@ from ..layers.listener import is_listener
 logger = logging.getLogger("spacy")
 
 
-def listeners_in(component: Any, encoder: str, encoders_between: list[str]) -> list[Model[Any, Any]]:
+def listeners_in(
+    component: Any, encoder: str, encoders_between: list[str]
+) -> list[Model[Any, Any]]:
     """The listeners in `component` that listen to the encoder component named `encoder`.
 
     `encoders_between` are other encoder components that stand between the two: a listener with

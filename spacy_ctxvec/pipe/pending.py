@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from spacy.tokens import Doc
 from thinc.api import Optimizer
-from thinc.types import Floats3d
+
+from ..types import Floats3d
 
 
 class Owner(Protocol):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from spacy.tokens import Doc
 
 from .. import errors
@@ -114,7 +115,8 @@ def output_rows(doc: Doc, component: str) -> FloatArray:
     """The component's output, float32 (n_tokens, width)."""
     entry = entry_of(doc, component)
     if entry.get("tensor") and doc.tensor.shape[:1] == (len(doc),):
-        return doc.tensor  # spaCy keeps its rows right when tokens are merged
+        # spaCy keeps its rows right when tokens are merged.
+        return np.asarray(doc.tensor, dtype="float32")
     if "output" not in entry:
         raise errors.CtxvecError(errors.OUTPUT_NOT_KEPT)
     return _checked(doc, entry["output"]).astype("float32", copy=False)

@@ -22,7 +22,9 @@ def read_pretrain_config(path: Path, text_folder: Path) -> PretrainConfig:
     try:
         block = Config().from_disk(path)["pretrain"]
     except (KeyError, ValueError) as error:
-        raise errors.CtxvecError(errors.BAD_PRETRAIN_CONFIG.format(path=path, error=error)) from error
+        raise errors.CtxvecError(
+            errors.BAD_PRETRAIN_CONFIG.format(path=path, error=error)
+        ) from error
     model = _settings(BiLMConfig, path, "pretrain.model", block.pop("model", {}))
     training = _settings(LMTrainingConfig, path, "pretrain.training", block.pop("training", {}))
     known = {"text_folder": text_folder, "model": model, "training": training}
@@ -44,4 +46,6 @@ def _settings(kind: type[Settings], path: Path, block: str, values: dict[str, An
     try:
         return kind(**values)
     except TypeError as error:
-        raise errors.CtxvecError(errors.BAD_PRETRAIN_CONFIG.format(path=path, error=error)) from error
+        raise errors.CtxvecError(
+            errors.BAD_PRETRAIN_CONFIG.format(path=path, error=error)
+        ) from error

@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+
 from spacy_ctxvec.errors import CtxvecError, MalformedModelError
 from spacy_ctxvec.formats.detect import load_model
 from spacy_ctxvec.formats.native import EncoderModel, save_native
@@ -71,13 +72,13 @@ def test_a_native_folder_and_its_files(native, name, tiny_config):
 
 def test_a_native_folder_without_its_weights_says_so(native):
     (native / "model.safetensors").unlink()
-    with pytest.raises(MalformedModelError, match="model.safetensors"):
+    with pytest.raises(MalformedModelError, match=r"model\.safetensors"):
         load_model(native)
 
 
 def test_a_native_folder_with_a_broken_config_says_so(native):
     (native / "config.json").write_text("{", "utf8")
-    with pytest.raises(MalformedModelError, match="config.json"):
+    with pytest.raises(MalformedModelError, match=r"config\.json"):
         load_model(native)
 
 

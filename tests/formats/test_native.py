@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+
 from spacy_ctxvec.errors import CtxvecError, MalformedModelError
 from spacy_ctxvec.formats.native import EncoderModel, load_native, load_weights, save_native
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig

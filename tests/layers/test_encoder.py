@@ -8,11 +8,12 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
-from spacy_ctxvec.errors import CtxvecError
-from spacy_ctxvec.layers.encoder import BiLM_v1, init_encoder, layer_statistics, shim_of
 from thinc.api import Adam
 from thinc.util import fix_random_seed
 from toys import ODD_TEXTS, TINY, word_docs
+
+from spacy_ctxvec.errors import CtxvecError
+from spacy_ctxvec.layers.encoder import BiLM_v1, init_encoder, layer_statistics, shim_of
 
 NLP = spacy.blank("en")
 SIZES = {"n_layers": 2, "skip": True, "cell_clip": 0.0, "output_clip": 0.0}

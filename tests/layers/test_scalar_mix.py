@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from thinc.api import Adam
+
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.layers import scalar_mix
 from spacy_ctxvec.layers.scalar_mix import STEP, ScalarMix_v1, layer_weights, settle
-from thinc.api import Adam
 
 N_TOKENS, N_LAYERS, WIDTH = 7, 3, 5
 
@@ -150,7 +151,7 @@ def test_empty_input():
 
 
 def test_bad_settings_are_named():
-    with pytest.raises(CtxvecError, match="layer_dropout = 1.5"):
+    with pytest.raises(CtxvecError, match=r"layer_dropout = 1\.5"):
         ScalarMix_v1(layer_dropout=1.5)
     with pytest.raises(CtxvecError, match="fixed weights"):
         ScalarMix_v1(mode="top", weights=[1.0])

@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from spacy_ctxvec.errors import CtxvecError, MalformedModelError
-from spacy_ctxvec.layers.encoder import shim_of
 from test_encoder import docs_of, encoder
 from thinc.api import Adam
+
+from spacy_ctxvec.errors import CtxvecError, MalformedModelError
+from spacy_ctxvec.layers.encoder import shim_of
 
 DOCS = ["one two three", "the bank of the river", "four"]
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spacy_ctxvec.layers.cache import WordVectorCache
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch.func import functional_call
+
 from spacy_ctxvec.nn.char_encoder import CharEncoder, Highway
 from spacy_ctxvec.text.characters import encode_words
-from torch.func import functional_call
 
 WORDS = ["", "a", "longest", "längst", "日本"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from spacy_ctxvec.nn.lstm import LSTM
 from torch import Tensor
 from torch.func import functional_call
+
+from spacy_ctxvec.nn.lstm import LSTM
 
 KINDS = {
     "plain": {},

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spacy_ctxvec.nn.packing import Packing, framed_index, token_positions
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=12).map(np.array)

@@ -8,6 +8,7 @@ import time
 
 import pytest
 import torch
+
 from spacy_ctxvec.nn.parallel import run_both
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from spacy_ctxvec.nn.softmax import PREDICTIONS_PER_BLOCK, Sampler, WordSoftmax, sampled_loss
 
 N_WORDS = 30

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from toys import encoder_weights, examples, trained
+
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.pipe.callbacks import gradual_unfreezing_v1
-from toys import encoder_weights, examples, trained
 
 
 @pytest.mark.parametrize("key", ["ctxvec", "*"])
@@ -46,5 +47,5 @@ def test_layers_learn_from_the_top_down():
 
 def test_an_unknown_component_is_named():
     nlp, _ = trained()
-    with pytest.raises(CtxvecError, match="names 'transformer'.*It has: ctxvec"):
+    with pytest.raises(CtxvecError, match=r"names 'transformer'.*It has: ctxvec"):
         gradual_unfreezing_v1({"transformer": 5})(nlp, {"step": 0, "epoch": 0})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import spacy
-import spacy_ctxvec
 from spacy.tokens import Doc, DocBin
-from spacy_ctxvec.errors import CtxvecError
 from toys import ODD_TEXTS, blank_with_encoder, layers_of, listener, trained
+
+import spacy_ctxvec
+from spacy_ctxvec.errors import CtxvecError
 
 TEXT = "She sat on the bank of the river near the bank ."
 

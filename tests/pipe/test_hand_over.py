@@ -10,9 +10,10 @@ import logging
 import numpy as np
 import pytest
 from spacy.training import Example
+from toys import encoder_weights, examples, mix_of, trained
+
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.layers.listener import is_listener, state_of
-from toys import encoder_weights, examples, mix_of, trained
 
 
 def change(nlp, action) -> float:
@@ -70,9 +71,7 @@ def test_5_empty_docs_of_a_frozen_annotating_encoder():
     losses = {}
     batch = [empty, *examples(nlp)]
     for _ in range(3):
-        nlp.update(
-            batch, exclude=["ctxvec"], annotates=["ctxvec"], sgd=optimizer, losses=losses
-        )
+        nlp.update(batch, exclude=["ctxvec"], annotates=["ctxvec"], sgd=optimizer, losses=losses)
     assert np.abs(mix_of(nlp, "tagger").get_param("weights") - before).max() > 1e-5
     assert all(np.isfinite(loss) for loss in losses.values())
 
@@ -158,7 +157,7 @@ def test_a_second_backward_pass_of_the_same_listener_changes_nothing():
 def test_grad_factor_zero_sends_none():
     from toys import listener
 
-    nlp, optimizer = trained(("tagger",), tok2vec=listener(grad_factor=0.0))
+    nlp, _ = trained(("tagger",), tok2vec=listener(grad_factor=0.0))
     before = encoder_weights(nlp)
     losses = {}
     nlp.get_pipe("ctxvec").update(examples(nlp), losses=losses)

@@ -17,17 +17,21 @@ def resident_mb() -> float:
 def test_2000_updates_and_2000_docs():
     nlp, optimizer = trained()
     batch = examples(nlp)
-    for _ in range(200):
-        nlp.update(batch, sgd=optimizer)
-    for _ in nlp.pipe(TEXTS * 100):
-        pass
+
+    def update(n_times: int) -> None:
+        for _ in range(n_times):
+            nlp.update(batch, sgd=optimizer)
+
+    def annotate(word: str) -> None:
+        for _ in nlp.pipe(f"{TEXTS[i % 3]} {word}{i % 500}" for i in range(2000)):
+            pass
+
+    update(200)
+    annotate("first")
     before = resident_mb()
-    for _ in range(2000):
-        nlp.update(batch, sgd=optimizer)
+    update(2000)
     updated = resident_mb()
-    texts = (f"{TEXTS[i % 3]} word{i % 500}" for i in range(2000))
-    for _ in nlp.pipe(texts):
-        pass
+    annotate("second")
     print(f"resident: {before:.1f} MB, {updated:.1f} after updates, {resident_mb():.1f} after docs")
     assert updated - before < 20
     assert resident_mb() - updated < 20

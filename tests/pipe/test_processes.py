@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import spacy
 import torch
+from toys import blank_with_encoder, trained
+
 from spacy_ctxvec import attach
 from spacy_ctxvec.errors import CtxvecError
-from toys import blank_with_encoder, trained
 
 TEXTS = ["Alice met Bob in town .", "", "a  b", "The bank of the river . " * 30] * 4
 

@@ -1,4 +1,4 @@
-"""Pipelines with two encoders, or with spaCy's tok2vec beside one: nobody reads the other's rows."""
+"""Two encoders in a pipeline, or spaCy's tok2vec beside one: nobody reads the other's rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import logging
 import numpy as np
 import pytest
 import spacy
+from toys import add_encoder, component_model, examples, layers_of, listener
+
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.layers.listener import state_of
-from toys import add_encoder, component_model, examples, layers_of, listener
 
 TEXT = "Alice met Bob in town ."
 
@@ -109,7 +110,7 @@ def test_spacy_s_listener_on_our_encoder_is_an_error():
 def test_a_wrong_width_is_named():
     nlp = spacy.blank("en")
     add_encoder(nlp)
-    with pytest.raises(CtxvecError, match="expects vectors of width 99.* have 16"):
+    with pytest.raises(CtxvecError, match=r"expects vectors of width 99.* have 16"):
         nlp.add_pipe("tagger", config={"model": component_model("tagger", listener(width=99))})
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
+from toys import TINY, blank_with_encoder, encoder_weights, examples, pipeline, trained
+
 from spacy_ctxvec import assets
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import EncoderModel, save_native
 from spacy_ctxvec.layers.encoder import shim_of
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 from spacy_ctxvec.pipe.callbacks import load_model_v1
-from toys import TINY, blank_with_encoder, encoder_weights, examples, pipeline, trained
 
 CONFIG = BiLMConfig(**{key: value for key, value in TINY.items() if key != "init"})
 
@@ -99,7 +100,7 @@ def test_random_and_never_initialised_is_an_error():
 def test_other_sizes_than_those_of_the_shipped_model():
     nlp = spacy.blank("en")
     nlp.add_pipe("ctxvec", config={"model": {"hidden_width": 300}})
-    with pytest.raises(CtxvecError, match="does not fit the encoder of 'ctxvec'.*shape"):
+    with pytest.raises(CtxvecError, match=r"does not fit the encoder of 'ctxvec'.*shape"):
         nlp("text")
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spacy_ctxvec.text.characters import (
     N_CHARACTERS,
     SENTENCE_END,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.text.corpus import (
     SPECIALS,

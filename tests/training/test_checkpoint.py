@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import torch
+
 from spacy_ctxvec.errors import MalformedModelError
 from spacy_ctxvec.training import checkpoint
 from spacy_ctxvec.training.checkpoint import load_checkpoint, save_checkpoint
@@ -58,7 +59,7 @@ class Surprise:
 
 
 def test_nothing_is_unpickled(tmp_path, capsys):
-    for i, write in enumerate([torch.save, lambda x, f: f.write_bytes(pickle.dumps(x))]):
+    for i, write in enumerate([torch.save, lambda x, f: f.write_bytes(pickle.dumps(x, 2))]):
         path = tmp_path / f"{i}.pt"
         write({"step": Surprise()}, path)
         with pytest.raises(MalformedModelError):

@@ -1,0 +1,60 @@
+"""The page: nothing from outside, nothing unescaped, every word in its place."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from toys import blank_with_encoder, examples
+
+from spacy_ctxvec.analysis import overview
+from spacy_ctxvec.analysis.overview import look_at
+from spacy_ctxvec.analysis.pages import render
+from spacy_ctxvec.cli.opening import first_encoder
+
+EVIL = "<script>alert(1)</script>"
+
+
+def page_of(paragraphs: list[str], source: str = "a test") -> str:
+    nlp = blank_with_encoder()
+    nlp.initialize(lambda: examples(nlp))
+    view = look_at(nlp, first_encoder(nlp), paragraphs, source, 1000)
+    return render(view, {"threads": 1, "gpu": EVIL})
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "MIN_TIMED_WORDS", 20)
+
+
+def test_the_page_is_self_contained() -> None:
+    page = page_of(["The bank is old. A bank is new."])
+    assert not re.search(r"""(src|href)\s*=|url\(|@import|https?://""", page)
+    assert "$" not in page.split("</style>")[1].split("<script>")[0]
+
+
+def test_text_source_and_facts_are_escaped() -> None:
+    page = page_of([f'A bank {EVIL} & "bank" $dollar ${{x}} bank </span>'], source=EVIL)
+    assert "alert(1)</script>" not in page
+    assert page.count("<script") == 2
+    assert "&lt;script&gt;" in page
+    assert "$dollar" in page
+
+
+def test_every_row_of_the_neighbours_is_a_word_of_the_text() -> None:
+    page = page_of(["Ångström saw 東京 in May , twice.", "", "The bank 🎉 saw a bank."])
+    shown = re.findall(r'<span class="w">(.*?)</span>', page)
+    neighbours = json.loads(re.search(r'id="neighbours">(.*?)</script>', page)[1])
+    assert len(shown) == len(neighbours)
+    assert "東京" in shown
+    assert "." not in shown
+    for row, pairs in enumerate(neighbours):
+        assert all(0 <= other < len(shown) and other != row for other, _ in pairs)
+        assert [s for _, s in pairs] == sorted((s for _, s in pairs), reverse=True)
+
+
+def test_without_repeated_words_there_is_still_a_page() -> None:
+    page = page_of(["Nothing here occurs again"])
+    assert "No word of this text occurs twice." in page
+    assert page.count('<section class="card near">') == 4
