@@ -34,7 +34,7 @@ def tiny_config() -> BiLMConfig:
         n_layers=2,
         skip=True,
         cell_clip=0.5,
-        output_clip=0.25,
+        output_clip=0.3,
         char_width=5,
         filters=((1, 4), (2, 5), (3, 6)),
         n_highway=2,

@@ -1,7 +1,7 @@
 """A self-contained HTML page about one text: it loads nothing and needs no server.
 
-The frame, with its style and its few lines of script, is `assets/page.html.template`; here its fields are
-filled. Whatever comes from the text is escaped on its way in.
+The frame, with its style and its few lines of script, is `assets/page.html.template`; here its
+fields are filled. Whatever comes from the text is escaped on its way in.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _model_rows(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(rows: dict[str, Any]) -> str:
+    named = {name.removeprefix("n_").replace("_", " "): str(value) for name, value in rows.items()}
     return "".join(
-        f"<tr><th>{escape(name.removeprefix('n_').replace('_', ' '))}</th><td>{escape(str(value))}</td></tr>"
-        for name, value in rows.items()
+        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in named.items()
     )

@@ -60,8 +60,12 @@ def first_encoder(nlp: Language) -> Ctxvec:
 
 
 def _around(model: EncoderModel) -> Language:
-    """A blank pipeline of the model's language, English where it names none."""
-    nlp = spacy.blank(model.info.get("lang", "en"))
+    """A blank pipeline of the model's language: English where it names none, else multi-language
+    where spaCy does not know it."""
+    try:
+        nlp = spacy.blank(model.info.get("lang", "en"))
+    except ImportError:
+        nlp = spacy.blank("xx")
     sizes = {**model.config.to_dict(), "init": RANDOM}
     pipe = nlp.add_pipe("ctxvec", config={"model": sizes})
     assert isinstance(pipe, Ctxvec)

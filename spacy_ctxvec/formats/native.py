@@ -9,6 +9,7 @@ README.md                the model card, for people
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import srsly
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
@@ -28,6 +28,7 @@ FORMAT_VERSION = 1
 ARCHITECTURE = "bilm"
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
+RESERVED = ("format", "architecture", "sizes", "dtype")
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
@@ -44,13 +45,21 @@ class EncoderModel:
 
     def build(self) -> BiLM:
         """The encoder as a float32 module, in evaluation mode."""
+        with torch.device("meta"):  # sizes of a damaged file must not allocate memory
+            check_sizes(BiLM(self.config), self.weights)
         model = BiLM(self.config)
         load_weights(model, self.weights)
         return model.eval()
 
 
 def load_weights(model: BiLM, weights: Mapping[str, Tensor]) -> None:
-    """Copy `weights` into `model`, or say in words which of them does not fit."""
+    """Copy `weights` into `model`, whatever their precision."""
+    check_sizes(model, weights)
+    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+
+
+def check_sizes(model: BiLM, weights: Mapping[str, Tensor]) -> None:
+    """Say in words which of the weights does not fit."""
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     if expected != found:
@@ -63,7 +72,6 @@ def load_weights(model: BiLM, weights: Mapping[str, Tensor]) -> None:
                 expected=expected.get(name, "no such weight"),
             )
         )
-    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 
 def save_native(
@@ -83,12 +91,10 @@ def save_native(
         "dtype": dtype,
         **{key: value for key, value in model.info.items() if key not in RESERVED},
     }
-    _replace(folder / CONFIG_FILE, srsly.json_dumps(description, indent=2).encode("utf8"))
+    text = json.dumps(description, indent=2, ensure_ascii=False)
+    _replace(folder / CONFIG_FILE, text.encode("utf8"))
     if card is not None:
         _replace(folder / "README.md", card.encode("utf8"))
-
-
-RESERVED = ("format", "architecture", "sizes", "dtype")
 
 
 def load_native(folder: Path) -> EncoderModel:
@@ -97,7 +103,8 @@ def load_native(folder: Path) -> EncoderModel:
     description = read_json_object(path)
     version = description.get("format")
     if version != FORMAT_VERSION or description.get("architecture") != ARCHITECTURE:
-        raise _malformed(path, "format", f"{ARCHITECTURE} format {FORMAT_VERSION}", version)
+        expected = f"{ARCHITECTURE} format {FORMAT_VERSION}"
+        raise errors.malformed_model(path, "format", expected, version)
     info = {key: value for key, value in description.items() if key not in RESERVED}
     config = bilm_config(path, description.get("sizes"))
     return EncoderModel(config, read_safetensors(folder / WEIGHTS_FILE), info)
@@ -105,34 +112,29 @@ def load_native(folder: Path) -> EncoderModel:
 
 def bilm_config(path: Path, sizes: Any) -> BiLMConfig:
     if not isinstance(sizes, dict):
-        raise _malformed(path, "sizes", "an object with the sizes of the biLM", sizes)
+        raise errors.malformed_model(path, "sizes", "an object with the sizes of the biLM", sizes)
     try:
         return BiLMConfig(**sizes)
     except (TypeError, ValueError) as error:
-        raise _malformed(path, "sizes", "the settings of a biLM", error) from error
+        raise errors.malformed_model(path, "sizes", "the settings of a biLM", error) from error
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)
     except (OSError, SafetensorError) as error:
-        raise _malformed(path, "weights", "a safetensors file", error) from error
+        raise errors.malformed_model(path, "weights", "a safetensors file", error) from error
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
     try:
-        value = srsly.read_json(path)
+        # The standard library's reader: it keeps every digit of a float.
+        value = json.loads(path.read_text("utf8"))
     except (OSError, ValueError) as error:
-        raise _malformed(path, "content", "a JSON object", error) from error
+        raise errors.malformed_model(path, "content", "a JSON object", error) from error
     if not isinstance(value, dict):
-        raise _malformed(path, "content", "a JSON object", type(value).__name__)
+        raise errors.malformed_model(path, "content", "a JSON object", type(value).__name__)
     return value
-
-
-def _malformed(path: Path, field: str, expected: str, found: Any) -> errors.MalformedModelError:
-    return errors.MalformedModelError(
-        errors.MALFORMED_MODEL.format(path=path, field=field, expected=expected, found=found)
-    )
 
 
 def _replace(path: Path, data: bytes) -> None:

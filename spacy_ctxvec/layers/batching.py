@@ -72,15 +72,16 @@ class WordBatch:
             if n_words < len(is_word):
                 xp = get_array_module(layers)
                 rows = xp.zeros((len(is_word), *layers.shape[1:]), dtype=layers.dtype)
-                rows[is_word] = words
+                rows[xp.asarray(is_word)] = words
                 words = rows
             out.append(words)
         return out
 
     def words(self, rows: Sequence[Floats3d]) -> list[Floats3d]:
         """The rows of words alone, of each doc that has any: the gradient's way back."""
+        xp = get_array_module(rows[0])
         return [
-            array if is_word.all() else array[is_word]
+            array if is_word.all() else array[xp.asarray(is_word)]
             for array, is_word in zip(rows, self.doc_words)
             if is_word.any()
         ]

@@ -72,8 +72,10 @@ class LSTM(nn.Module):
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
         weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
+        state = (h.unsqueeze(0), c.unsqueeze(0))
+        train = torch.is_grad_enabled()  # cuDNN keeps what a backward pass needs only if told
         y, h, c = torch._VF.lstm(  # type: ignore[attr-defined]
-            x, batch_sizes, (h.unsqueeze(0), c.unsqueeze(0)), weights, True, 1, 0.0, False, False
+            x, batch_sizes, state, weights, True, 1, 0.0, train, False
         )
         return y, (h[0], c[0])
 

@@ -119,7 +119,7 @@ def test_one_wrong_weight_is_named(tiny_model, tiny_config, change):
         load_weights(BiLM(tiny_config), weights)
 
 
-@pytest.mark.parametrize("sizes", [{"hidden_width": 11}, {"n_layers": 3}])
+@pytest.mark.parametrize("sizes", [{"hidden_width": 11}, {"hidden_width": 10**9}, {"n_layers": 3}])
 def test_declared_sizes_that_the_weights_do_not_have(tiny_model, sizes):
     config = BiLMConfig(**{**tiny_model.config.to_dict(), **sizes})
     with pytest.raises(CtxvecError, match="The weights do not fit the encoder"):
