@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+import spacy_ctxvec.cli  # noqa: F401  (hangs our commands into spaCy's, as `python -m spacy` does)
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 
 ROOT = Path(__file__).resolve().parents[1]

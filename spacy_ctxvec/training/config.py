@@ -21,7 +21,7 @@ def read_pretrain_config(path: Path, text_folder: Path) -> PretrainConfig:
     """The [pretrain] block of a config file; unknown or missing settings are named."""
     try:
         block = Config().from_disk(path)["pretrain"]
-    except (KeyError, ValueError) as error:
+    except (KeyError, OSError, ValueError) as error:
         raise errors.CtxvecError(
             errors.BAD_PRETRAIN_CONFIG.format(path=path, error=error)
         ) from error

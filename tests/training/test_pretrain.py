@@ -1,0 +1,143 @@
+"""From raw text to a model folder, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.cli._util import app
+from typer.testing import CliRunner
+
+from spacy_ctxvec.errors import CtxvecError
+from spacy_ctxvec.formats.native import load_native
+from spacy_ctxvec.training.config import read_pretrain_config
+
+CONFIG = """
+[pretrain]
+name = "toy"
+lang = "en"
+train = ["*.txt"]
+heldout = ["held/*.txt"]
+corpus_tokens = 100000
+max_tokens = 16
+n_words = 50
+softmax_width = 6
+licence = "CC0"
+sources = ["Sentences made up for a test"]
+
+[pretrain.model]
+width = 16
+hidden_width = 8
+filters = [[1,4],[2,4]]
+char_width = 4
+
+[pretrain.training]
+tokens = 3000
+batch_tokens = 64
+n_samples = 20
+evaluate_every = 20
+"""
+SENTENCES = [
+    "The cat sat on the mat.",
+    "A dog ran to the river bank!",
+    "Who saw the cat and a dog?",
+]
+
+
+@pytest.fixture
+def run(tmp_path):
+    text = tmp_path / "text"
+    (text / "held").mkdir(parents=True)
+    lines = [f"{SENTENCES[i % 3]} {SENTENCES[i * 7 % 3]}" for i in range(60)]
+    (text / "a.txt").write_text("\n".join(lines), "utf8")
+    (text / "held" / "b.txt").write_text("\n".join(lines[:9]), "utf8")
+    config = tmp_path / "toy.cfg"
+    config.write_text(CONFIG, "utf8")
+
+    def command(*options: str, config_text: str = CONFIG, folder: Path = text):
+        config.write_text(config_text, "utf8")
+        arguments = ["ctxvec", "pretrain", str(config), str(tmp_path / "work")]
+        return CliRunner().invoke(app, [*arguments, "--text", str(folder), *options])
+
+    return command, tmp_path / "work"
+
+
+def test_a_model_a_card_and_records(run):
+    command, work = run
+    result = command("--json")
+    assert result.exit_code == 0, result.output
+    records = [json.loads(line) for line in result.output.splitlines() if line.startswith("{")]
+    assert records[-1] == {"model": str(work / "model")}
+    assert records[0]["step"] == 20 and records[0]["forward"] > 1
+    model = load_native(work / "model")
+    assert model.info["tokens_seen"] >= 3000 and model.info["lang"] == "en"
+    assert model.info["perplexity"]["unknown_rate"] == 0
+    assert model.build().has_statistics
+    card = (work / "model" / "README.md").read_text("utf8")
+    for part in ("Sentences made up for a test", "CC0", "forward", "pretrain", "width 16"):
+        assert part in card
+
+
+def test_it_learns(run):
+    command, work = run
+    command("--json", config_text=CONFIG.replace("tokens = 3000", "tokens = 30000"))
+    log = [json.loads(line) for line in (work / "log.jsonl").read_text("utf8").splitlines()]
+    assert log[-1]["forward"] < 0.75 * log[0]["forward"]
+    assert log[-1]["backward"] < 0.75 * log[0]["backward"]
+
+
+def test_running_again_continues(run):
+    command, work = run
+    command("--json")
+    before = (work / "model" / "model.safetensors").read_bytes()
+    result = command()
+    assert result.exit_code == 0 and "Model:" in result.output
+    assert (work / "model" / "model.safetensors").read_bytes() == before
+
+
+def test_the_result_goes_into_a_pipeline(run):
+    command, work = run
+    command("--json")
+    sizes = load_native(work / "model").config.to_dict()
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ctxvec", config={"model": {**sizes, "init": "random"}})
+    loader = {"@misc": "spacy-ctxvec.load_model.v1", "path": str(work / "model")}
+    nlp.config["initialize"]["components"]["ctxvec"] = {"loader": loader}
+    nlp.initialize()
+    assert nlp("the river bank")[2].has_vector
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("tokens = 3000", "token = 3000"), "has no setting token"),
+        (("tokens = 3000", 'tokens = "many"'), "tokens should be int"),
+        (("width = 16", "width = 15"), "width = 15"),
+        (('lang = "en"\n', ""), "lang"),
+        (("[pretrain]", "[other]"), "cannot be used"),
+        (('["*.txt"]', '["*.xml"]'), "No file in"),
+    ],
+)
+def test_mistakes_are_named(run, change, message):
+    command, work = run
+    result = command(config_text=CONFIG.replace(*change))
+    assert result.exit_code == 1
+    assert message in result.output.replace("\n", " ")
+    assert not (work / "model").exists()
+
+
+def test_where_the_text_is_must_be_said(run, monkeypatch, tmp_path):
+    monkeypatch.delenv("CTXVEC_DATA", raising=False)
+    arguments = ["ctxvec", "pretrain", str(tmp_path / "toy.cfg"), str(tmp_path / "work")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1 and "CTXVEC_DATA" in result.output
+
+
+def test_the_shipped_config_is_valid(tmp_path):
+    path = Path(__file__).parents[2] / "configs" / "pretrain_en_sm.cfg"
+    config = read_pretrain_config(path, tmp_path)
+    assert config.name == "en_sm" and config.training.tokens >= 8_000_000
+    with pytest.raises(CtxvecError):
+        read_pretrain_config(tmp_path / "absent.cfg", tmp_path)
