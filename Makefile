@@ -20,9 +20,9 @@ lint: $(INSTALLED)
 # and nothing installed later may replace it by a larger one.
 $(INSTALLED): setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip -c constraints.txt
-	$(BIN)/python -m pip install --quiet torch -c constraints.txt
-	$(BIN)/python -m pip install --quiet --editable ".[test]" -c constraints.txt
+	$(BIN)/python -m pip install --quiet --quiet --upgrade pip -c constraints.txt
+	$(BIN)/python -m pip install --quiet --quiet torch -c constraints.txt
+	$(BIN)/python -m pip install --quiet --quiet --editable ".[test]" -c constraints.txt
 	touch $@
 
 clean:
