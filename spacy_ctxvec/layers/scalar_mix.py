@@ -75,7 +75,8 @@ def settle(model: Mix, mean: Floats2d, deviation: Floats2d) -> None:
     model.set_param("gamma", ops.asarray1f([1.0]))
     model.set_param("mean", ops.asarray2f(mean))
     # A number that never varies, such as one that always sits on its clip, is only shifted.
-    model.set_param("deviation", ops.asarray2f(np.where(deviation > 1e-4, deviation, 1.0)))
+    deviation = np.where(deviation > 1e-4, deviation, 1.0).astype("float32")
+    model.set_param("deviation", ops.asarray(deviation))
 
 
 def layer_weights(model: Mix) -> Floats1d:

@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from .. import errors
 from ..nn.bilm import BiLM
-from ..nn.packing import Packing, framed_index, token_positions
 from ..nn.parallel import run_both
 from ..nn.softmax import Sampler, WordSoftmax, sampled_loss
-from ..text.characters import encode_words
-from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, SPECIALS, UNKNOWN_ID, Corpus
+from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
 from ..types import IntArray
+from .batches import (
+    Batch,
+    CharacterTable,
+    all_batches,
+    reading_batches,
+    token_layer,
+    top_layer,
+)
 from .checkpoint import load_checkpoint, save_checkpoint
-
-PIECES_PER_POOL = 4096  # pieces sorted by length together: little padding, still a random order
 
 
 @dataclass(frozen=True)
@@ -52,81 +55,6 @@ class LMTrainingConfig:
     evaluate_every: int = 1000
     checkpoint_seconds: float = 120.0
     eval_tokens: int = 20_000
-
-
-@dataclass(frozen=True)
-class Perplexity:
-    """Full-softmax perplexity of each direction, sentence marks left out, and of the marks."""
-
-    forward: float
-    backward: float
-    forward_marks: float
-    backward_marks: float
-    n_tokens: int
-    unknown_rate: float
-
-
-class Batch:
-    """Pieces of text, framed and packed, with their distinct types."""
-
-    def __init__(self, corpus: Corpus, numbers: IntArray):
-        pieces = [np.asarray(corpus.piece(int(i)), dtype=np.int64) for i in numbers]
-        self.lengths = lengths = np.array([len(piece) for piece in pieces])
-        self.n_tokens = int(lengths.sum())
-        ids = np.concatenate(pieces)
-        self.types, rows = np.unique(ids, return_inverse=True)
-        self.index = rows + 2
-        framed_types = framed_index(self.index, lengths)
-        framed_ids = np.full(len(framed_types), SENTENCE_START_ID)
-        framed_ids[framed_types == 1] = SENTENCE_END_ID
-        framed_ids[token_positions(lengths)] = ids
-        self.packing = Packing.of(lengths)
-        self._rows = (framed_types[self.packing.forward], framed_types[self.packing.backward])
-        self._ids = (framed_ids[self.packing.forward], framed_ids[self.packing.backward])
-
-    def inputs(self, direction: int) -> Tensor:
-        """Row of each packed position among the mark vectors and the vectors of `types`."""
-        return torch.from_numpy(self._rows[direction])
-
-    def targets(self, direction: int, n_words: int) -> Tensor:
-        """The word after each packed position that has one; ids beyond `n_words` are unknown."""
-        ids = self._ids[direction][self.packing.batch_sizes[0] :]
-        return torch.from_numpy(np.where(ids < n_words, ids, UNKNOWN_ID))
-
-    def predictions(self) -> Tensor:
-        """The packed positions that have a next word, in the order of `targets`."""
-        sizes = self.packing.batch_sizes
-        after = np.arange(sizes[0], len(self.packing.forward))
-        return torch.from_numpy(after - np.repeat(sizes[:-1], sizes[1:]))
-
-
-def epoch_batches(corpus: Corpus, batch_tokens: int, seed: int, epoch: int) -> Iterator[IntArray]:
-    """Piece numbers of each batch; the order depends on seed and epoch alone."""
-    random = np.random.default_rng([seed, epoch])
-    lengths = np.diff(corpus.offsets) + 2
-    pieces = random.permutation(len(lengths))
-    for start in range(0, len(pieces), PIECES_PER_POOL):
-        pool = pieces[start : start + PIECES_PER_POOL]
-        pool = pool[np.argsort(-lengths[pool], kind="stable")]
-        batch_of = np.cumsum(lengths[pool]) // batch_tokens
-        batches = np.split(pool, np.flatnonzero(np.diff(batch_of)) + 1)
-        yield from (batches[i] for i in random.permutation(len(batches)))
-
-
-def all_batches(corpus: Corpus, config: LMTrainingConfig) -> Iterator[IntArray]:
-    """Batches of epoch after epoch, for ever."""
-    epoch = 0
-    while True:
-        yield from epoch_batches(corpus, config.batch_tokens, config.seed, epoch)
-        epoch += 1
-
-
-def reading_batches(corpus: Corpus, max_tokens: int | None) -> Iterator[Batch]:
-    """The corpus in its own order, 32 pieces at a time, until `max_tokens` have been seen."""
-    for start in range(0, len(corpus.offsets) - 1, 32):
-        if max_tokens is not None and corpus.offsets[start] >= max_tokens:
-            return
-        yield Batch(corpus, np.arange(start, min(start + 32, len(corpus.offsets) - 1)))
 
 
 class LMTrainer:
@@ -184,7 +112,7 @@ class LMTrainer:
     ) -> None:
         saved = started = time.monotonic()
         seen_before = self.tokens
-        batches = all_batches(self.corpus, self.config)
+        batches = all_batches(self.corpus, self.config.batch_tokens, self.config.seed)
         for _ in range(self.step):
             next(batches)
         losses: list[float] = []
@@ -231,7 +159,7 @@ class LMTrainer:
 
     def _backward(self, batch: Batch) -> float:
         """Accumulate the gradients of one batch; returns its loss."""
-        vectors = self._vectors(batch, self.characters)
+        vectors = token_layer(self.model, batch, self.characters)
         candidates = self.sampler.draw(self.step)
         targets = [batch.targets(direction, len(self.softmax.bias)) for direction in (0, 1)]
         rows = self.softmax.rows(torch.cat([candidates, *targets]))
@@ -255,7 +183,7 @@ class LMTrainer:
         targets: list[Tensor],
     ) -> float:
         vectors, rows = leaves
-        hidden = self._top(direction, batch, vectors)
+        hidden = top_layer(self.model, direction, batch, vectors)
         candidate_rows, *target_rows = rows.split([len(candidates), *map(len, targets)])
         loss = 0.5 * sampled_loss(
             self.softmax.project(direction, hidden),
@@ -268,53 +196,13 @@ class LMTrainer:
         loss.backward()
         return loss.item()
 
-    def _vectors(self, batch: Batch, characters: CharacterTable) -> Tensor:
-        return self.model.char_encoder(characters.rows(batch.types))
-
-    def _top(self, direction: int, batch: Batch, vectors: Tensor) -> Tensor:
-        x = vectors[batch.inputs(direction)]
-        return self.model.run_stack(direction, x, batch.packing)[-1][batch.predictions()]
-
-    @torch.no_grad()
-    def evaluate(self, corpus: Corpus, max_tokens: int | None = None) -> Perplexity:
-        """Held-out perplexity of both directions over the full softmax.
-
-        `corpus` must be `recoded` over the types of the training corpus.
-        """
-        characters = CharacterTable(corpus.types, self.model.config.max_characters)
-        n_words = len(self.softmax.bias)
-        sums = np.zeros((2, 2))
-        counts = np.zeros((2, 2))
-        n_unknown = n_tokens = 0
-        for batch in reading_batches(corpus, max_tokens):
-            vectors = self._vectors(batch, characters)
-            for direction in (0, 1):
-                targets = batch.targets(direction, n_words)
-                hidden = self._top(direction, batch, vectors)
-                losses = self.softmax.full_losses(direction, hidden, targets)
-                is_mark = targets < UNKNOWN_ID
-                for kind, mask in enumerate((~is_mark, is_mark)):
-                    sums[direction, kind] += losses[mask].sum().item()
-                    counts[direction, kind] += mask.sum().item()
-            n_unknown += (targets == UNKNOWN_ID).sum().item()
-            n_tokens += batch.n_tokens
-        perplexity = np.exp(sums / counts)
-        return Perplexity(
-            forward=float(perplexity[0, 0]),
-            backward=float(perplexity[1, 0]),
-            forward_marks=float(perplexity[0, 1]),
-            backward_marks=float(perplexity[1, 1]),
-            n_tokens=n_tokens,
-            unknown_rate=n_unknown / n_tokens,
-        )
-
     @torch.no_grad()
     def measure_layers(self, corpus: Corpus, max_tokens: int) -> None:
         """Store mean and deviation of every number of every layer over held-out text."""
         characters = CharacterTable(corpus.types, self.model.config.max_characters)
         layers = torch.cat(
             [
-                self.model(self._vectors(batch, characters), batch.index, batch.lengths)
+                self.model(token_layer(self.model, batch, characters), batch.index, batch.lengths)
                 for batch in reading_batches(corpus, max_tokens)
             ]
         )
@@ -344,22 +232,6 @@ class LMTrainer:
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             message = errors.BAD_CHECKPOINT.format(path=path, error=error)
             raise errors.MalformedModelError(message) from error
-
-
-class CharacterTable:
-    """Character ids of every type of a corpus, computed once."""
-
-    def __init__(self, types: list[str], max_characters: int):
-        words = types[len(SPECIALS) :]
-        self._words = torch.from_numpy(encode_words(words, max_characters).astype(np.int16))
-        self._marks = torch.from_numpy(
-            encode_words(SPECIALS[:2], max_characters, sentence_marks=True)
-        )
-
-    def rows(self, types: IntArray) -> Tensor:
-        """Character ids of the two sentence marks, then of `types`: (2 + n, max_characters)."""
-        words = self._words[torch.from_numpy(types - len(SPECIALS))].long()
-        return torch.cat([self._marks, words])
 
 
 def _leaf(tensor: Tensor) -> Tensor:

@@ -21,7 +21,8 @@ from ..nn.bilm import BiLM, BiLMConfig
 from ..nn.softmax import WordSoftmax
 from ..text.corpus import Corpus, build_corpus, read_paragraphs, spacy_tokenizer
 from .card import model_card
-from .lm import LMTrainer, LMTrainingConfig, Perplexity
+from .lm import LMTrainer, LMTrainingConfig
+from .perplexity import Perplexity, evaluate
 
 CHECKPOINT = "checkpoint.pt"
 
@@ -72,10 +73,12 @@ def pretrain(config: PretrainConfig, work: Path, progress: Progress | None = Non
         srsly.write_jsonl(work / "log.jsonl", [record], append=True, append_new_line=False)
         progress.training(record)
 
-    def evaluate() -> dict[str, Any]:
-        return rounded(trainer.evaluate(heldout, config.training.eval_tokens))
+    def measure() -> dict[str, Any]:
+        return rounded(
+            evaluate(trainer.model, trainer.softmax, heldout, config.training.eval_tokens)
+        )
 
-    trainer.train(checkpoint=checkpoint, evaluate=evaluate, report=report)
+    trainer.train(checkpoint=checkpoint, evaluate=measure, report=report)
     return finish(config, trainer, heldout, work / "model")
 
 
@@ -91,7 +94,7 @@ def build_trainer(config: PretrainConfig, train: Corpus) -> LMTrainer:
 
 def finish(config: PretrainConfig, trainer: LMTrainer, heldout: Corpus, folder: Path) -> Path:
     """Measure, and write the model folder with its card."""
-    perplexity = trainer.evaluate(heldout)
+    perplexity = evaluate(trainer.model, trainer.softmax, heldout)
     trainer.measure_layers(heldout, config.training.eval_tokens)
     info = {
         "name": config.name,

@@ -15,15 +15,17 @@ from spacy_ctxvec.errors import CtxvecError, MalformedModelError
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 from spacy_ctxvec.nn.softmax import WordSoftmax
 from spacy_ctxvec.text.corpus import UNKNOWN_ID, Corpus, build_corpus
-from spacy_ctxvec.training.checkpoint import save_checkpoint
-from spacy_ctxvec.training.lm import (
+from spacy_ctxvec.training.batches import (
     Batch,
-    LMTrainer,
-    LMTrainingConfig,
     all_batches,
     epoch_batches,
     reading_batches,
+    token_layer,
+    top_layer,
 )
+from spacy_ctxvec.training.checkpoint import save_checkpoint
+from spacy_ctxvec.training.lm import LMTrainer, LMTrainingConfig
+from spacy_ctxvec.training.perplexity import evaluate
 
 CONFIG = LMTrainingConfig(tokens=10**6, batch_tokens=60, n_samples=20, seed=3, threads=False)
 
@@ -44,7 +46,7 @@ def make(corpus: Corpus, sizes: BiLMConfig, config: LMTrainingConfig = CONFIG) -
 
 
 def run(trainer: LMTrainer, n_steps: int) -> list[float]:
-    batches = all_batches(trainer.corpus, trainer.config)
+    batches = all_batches(trainer.corpus, trainer.config.batch_tokens, trainer.config.seed)
     for _ in range(trainer.step):
         next(batches)
     return [trainer.train_step(next(batches)) for _ in range(n_steps)]
@@ -157,9 +159,9 @@ def test_gradients_are_those_of_one_graph(corpus, sizes):
     got = [p.grad.clone() for p in trainer.parameters]
     trainer.optimizer.zero_grad()
     loss = torch.zeros(())
-    vectors = trainer._vectors(batch, trainer.characters)
+    vectors = token_layer(trainer.model, batch, trainer.characters)
     for direction in (0, 1):
-        hidden = trainer._top(direction, batch, vectors)
+        hidden = top_layer(trainer.model, direction, batch, vectors)
         targets = batch.targets(direction, 25)
         loss = loss + 0.5 * trainer.softmax.full_losses(direction, hidden, targets).mean()
     loss.backward()
@@ -204,13 +206,13 @@ def test_reading_in_order(corpus):
 
 def test_perplexity_is_that_of_the_full_softmax(corpus, tiny_plain_config):
     trainer = make(corpus, tiny_plain_config)
-    found = trainer.evaluate(corpus)
+    found = evaluate(trainer.model, trainer.softmax, corpus)
     losses = []
     for number in range(len(corpus.offsets) - 1):  # one piece at a time
         batch = Batch(corpus, np.array([number]))
         with torch.no_grad():
-            vectors = trainer._vectors(batch, trainer.characters)
-            hidden = trainer._top(0, batch, vectors)
+            vectors = token_layer(trainer.model, batch, trainer.characters)
+            hidden = top_layer(trainer.model, 0, batch, vectors)
             losses.append(trainer.softmax.full_losses(0, hidden, batch.targets(0, 25))[:-1])
     assert math.isclose(found.forward, torch.cat(losses).mean().exp().item(), rel_tol=1e-4)
     assert found.n_tokens == len(corpus.ids) and 0 < found.unknown_rate < 1
@@ -221,9 +223,9 @@ def test_training_lowers_perplexity(tmp_path, tiny_plain_config):
     corpus = build_corpus(lines, str.split, tmp_path, max_tokens=16)
     config = replace(CONFIG, tokens=2500, learn_rate=0.03)
     trainer = make(corpus, tiny_plain_config, config)
-    before = trainer.evaluate(corpus)
+    before = evaluate(trainer.model, trainer.softmax, corpus)
     train(trainer, tmp_path / "c.pt", [])
-    after = trainer.evaluate(corpus)
+    after = evaluate(trainer.model, trainer.softmax, corpus)
     for direction in ("forward", "backward"):
         assert getattr(after, direction) < 0.7 * getattr(before, direction)
 
@@ -243,7 +245,7 @@ def test_layers_are_measured(corpus, tiny_model):
     trainer.measure_layers(corpus, 10**6)
     with torch.no_grad():
         batch = Batch(corpus, np.arange(len(corpus.offsets) - 1))
-        vectors = trainer._vectors(batch, trainer.characters)
+        vectors = token_layer(trainer.model, batch, trainer.characters)
         layers = tiny_model(vectors, batch.index, batch.lengths)
     assert torch.allclose(tiny_model.layer_mean, layers.mean(dim=0), atol=1e-5)
     assert torch.allclose(tiny_model.layer_deviation, layers.std(dim=0), atol=1e-3)
