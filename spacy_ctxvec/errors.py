@@ -107,7 +107,9 @@ NOTHING_TO_LISTEN_TO = (
 )
 PREDICTS_FROM_ZEROS = (
     "A Listener.v1 predicts on Docs without the vectors of '{upstream}', and so from zeros. Run "
-    "the whole pipeline, with '{upstream}' enabled and before the components that listen to it."
+    "the whole pipeline, with '{upstream}' enabled and before the components that listen to it; "
+    "in training, '{upstream}' must stand in annotating_components where they do. To run a "
+    'component again on a Doc that is finished, set store = "layers" in [components.{upstream}].'
 )
 CONCAT_WIDTH_UNKNOWN = (
     "Concat.v1 has to know the width of each part, and `{part}` does not tell it. Set its width "
@@ -142,7 +144,7 @@ FOREIGN_LISTENER = (
     "`tok2vec` component. Give it the architecture spacy-ctxvec.Listener.v1."
 )
 TENSOR_TAKEN = (
-    "'{reader}' reads doc.tensor as the output of a `tok2vec` component, so '{name}' leaves "
+    "'{user}' uses doc.tensor for the output of a `tok2vec` component, so '{name}' leaves "
     "doc.tensor alone; token.vector and doc._.ctxvec serve its vectors."
 )
 LISTENER_WIDTH = (
@@ -154,8 +156,8 @@ OTHER_LANGUAGE = (
     '"{expected}". Load weights for that language with [initialize.components.{name}.loader].'
 )
 GPU_IN_CHILD = (
-    "A child process cannot use the encoder on the GPU of its parent. Use n_process=1, or do not "
-    "call spacy.require_gpu() or prefer_gpu()."
+    "A forked process cannot use the encoder on the GPU that its parent used. Use n_process=1, "
+    "or do not call spacy.require_gpu() or prefer_gpu() before the fork."
 )
 NO_LABELS = "'{name}' predicts no labels, so none can be added to it."
 WEIGHTS_FROM = "'{name}': weights from {source}"
@@ -190,4 +192,16 @@ UNREADABLE_PIPELINE = (
 PIPELINE_WITHOUT_CTXVEC = (
     "The pipeline {path} has no `ctxvec` component; it has: {found}. Name one that has, or add one "
     'with nlp.add_pipe("ctxvec", first=True) and save it again.'
+)
+LOADER_NOT_USED = (
+    "'{name}': the loader is not used, since the weights came with the pipeline ({source}). Start "
+    "from a new component to load others."
+)
+OTHER_WIDTH = (
+    "The two vectors cannot be compared: one has {expected} numbers and the other {found}. Compare "
+    "vectors of the same component."
+)
+OTHER_CORPUS = (
+    "The corpus in {folder} was made with other settings: {field} was {found}, and the config says "
+    "{expected}. Remove the folder to make it anew, or name another working folder."
 )

@@ -18,7 +18,9 @@ from torch import Tensor
 from .. import __version__
 from ..formats.native import EncoderModel
 from ..layers import scalar_mix
-from ..layers.encoder import ensure_weights
+from ..layers.encoder import ensure_weights, settings_of
+from ..layers.listener import is_listener
+from ..layers.listener import settings_of as listener_settings_of
 from ..pipe.component import Ctxvec
 from ..pipe.linking import nodes
 
@@ -66,8 +68,8 @@ def _component_facts(component: Ctxvec) -> dict[str, Any]:
     return {
         "model": encoder_facts(component),
         "settings": {name: getattr(component, name) for name in settings},
-        "state": component.model.attrs["state"],
-        "window": component.model.attrs["window"],
+        "state": settings_of(component.model).state,
+        "window": settings_of(component.model).window,
         "listeners": {
             name: _mix_facts(listeners[0]) for name, listeners in component.listener_map.items()
         },
@@ -78,8 +80,10 @@ def _mix_facts(node: Model[Any, Any]) -> dict[str, Any]:
     """The learned layer weights of a listener or of an encoder of a component's own."""
     mix = next(layer for layer in node.layers if layer.name == MIX)
     learned = scalar_mix.describe(mix) if scalar_mix.is_settled(mix) else {"weights": "not trained"}
-    settings = {key: node.attrs[key] for key in ("upstream", "grad_factor") if key in node.attrs}
-    return {**settings, **learned}
+    if not is_listener(node):
+        return learned
+    settings = listener_settings_of(node)
+    return {"upstream": settings.upstream, "grad_factor": settings.grad_factor, **learned}
 
 
 def file_facts(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +33,11 @@ class WordBatch:
     keys: NDArray[np.uint64]
     lengths: IntArray
     doc_words: list[NDArray[np.bool_]]
-    strings: StringStore
+    strings: list[StringStore]
 
     @classmethod
     def of(cls, docs: Sequence[Doc], window: int) -> WordBatch:
-        strings = docs[0].vocab.strings
+        strings = {id(doc.vocab.strings): doc.vocab.strings for doc in docs}
         keys, lengths, doc_words = [], [], []
         for doc in docs:
             orth, is_space = doc.to_array([ORTH, IS_SPACE]).reshape(-1, 2).T
@@ -45,7 +46,11 @@ class WordBatch:
             keys.append(doc_keys)
             doc_words.append(is_word)
             lengths.append(_window_lengths(doc_keys, window, doc.vocab.strings))
-        return cls(np.concatenate(keys), np.concatenate(lengths), doc_words, strings)
+        return cls(np.concatenate(keys), np.concatenate(lengths), doc_words, list(strings.values()))
+
+    def text(self, key: int) -> str:
+        """The word with this hash. Docs of several vocabs may share a batch."""
+        return next(store[key] for store in self.strings if cast(Any, key) in store)
 
     def groups(self, max_items: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Windows of similar length together: (positions of their words, their lengths).

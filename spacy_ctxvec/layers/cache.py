@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..types import IntArray
+
+
+class ProcessLock:
+    """A lock of each process. After a fork, one that another thread of the parent was holding
+    would never be released."""
+
+    def __init__(self) -> None:
+        self._locks: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        self._locks.setdefault(os.getpid(), threading.RLock()).acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self._locks[os.getpid()].release()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_locks": {}}
 
 
 class WordVectorCache:
@@ -25,7 +43,7 @@ class WordVectorCache:
         self.capacity = capacity
         self.hits = 0
         self.misses = 0
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self.clear()
 
     def clear(self) -> None:
@@ -35,6 +53,7 @@ class WordVectorCache:
             self._keys = np.zeros(0, dtype=np.uint64)
             self._used_at = np.zeros(0, dtype=np.int64)
             self._tick = 0
+            self._pid = os.getpid()
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -49,6 +68,8 @@ class WordVectorCache:
         if len(keys) > self.capacity // 2:  # more than the cache could keep: leave it alone
             return compute(np.arange(len(keys)))
         with self._lock:
+            if self._pid != os.getpid():  # another thread may have been at work during the fork
+                self.clear()
             if len(self._row_of) + len(keys) > self.capacity:
                 self._drop_older_half()
             rows = np.array([self._row_of.get(key, -1) for key in keys.tolist()], dtype=np.int64)

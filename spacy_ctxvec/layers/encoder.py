@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Literal
 
@@ -20,13 +21,29 @@ from ..nn.bilm import BiLM, BiLMConfig
 from ..nn.parallel import in_child_process, settle_threads
 from ..types import FloatArray, Floats3d, IntArray
 from .batching import WordBatch
+from .settings import Unsaved
 from .shim import EncoderShim
+
+logger = logging.getLogger("spacy")
 
 Encoder = Model[list[Doc], list[Floats3d]]
 RANDOM = "random"
 INITS = ("en_sm", RANDOM)
 # The sentence marks among the words of the cache: no word is likely to have these hashes.
 MARK_KEYS = np.array([2**64 - 2, 2**64 - 1], dtype=np.uint64)
+WORDS_PER_PART = 1024
+STATISTICS_TOKENS = 20_000
+
+
+@dataclass
+class EncoderSettings(Unsaved):
+    """See `BiLM_v1`. Layers below `first_trainable` do not learn; layer 0 is the token layer."""
+
+    init: str
+    state: Literal["reset", "carry"]
+    window: int
+    max_batch_items: int
+    first_trainable: int = 0
 
 
 def BiLM_v1(
@@ -67,28 +84,25 @@ def BiLM_v1(
     cache_size (int): Words whose token layer is remembered.
     RETURNS (Model[List[Doc], List[Floats3d]]): (n_tokens, n_layers + 1, width) for each doc.
     """
-    settings = locals()
-    config = BiLMConfig(**{field.name: settings[field.name] for field in fields(BiLMConfig)})
+    arguments = locals()
+    config = BiLMConfig(**{field.name: arguments[field.name] for field in fields(BiLMConfig)})
     if init not in INITS:
         raise errors.CtxvecError(errors.UNKNOWN_INIT.format(found=init))
     module = BiLM(config)
     module.carry_state(state)
-    attrs = {
-        "init": init,
-        "state": state,
-        "window": window,
-        "max_batch_items": max_batch_items,
-        "dropout_rate": 0.0,
-        "first_trainable": 0,
-    }
+    settings = EncoderSettings(init, state, window, max_batch_items)
     return Model(
         "ctxvec_bilm",
         forward,
         init=init_encoder,
         dims={"nO": width},
-        attrs=attrs,
+        attrs={"settings": settings, "dropout_rate": 0.0},
         shims=[EncoderShim(module, cache_size=cache_size)],
     )
+
+
+def settings_of(model: Encoder) -> EncoderSettings:
+    return model.attrs["settings"]
 
 
 def shim_of(model: Encoder) -> EncoderShim:
@@ -102,19 +116,19 @@ def forward(
 ) -> tuple[list[Floats3d], Callable[[Sequence[Floats3d]], list[Doc]]]:
     """See `BiLM_v1`. The backward pass wants one gradient array a doc, of the output's shape."""
     shim = ensure_weights(model)
-    settle_threads()
+    settings = settings_of(model)
     if not any(len(doc) for doc in docs):
         return [_no_rows(model) for _ in docs], partial(_no_backprop, docs)
-    carry = model.attrs["state"] == "carry"
+    carry = settings.state == "carry"
     if carry and in_child_process():
         raise errors.CtxvecError(errors.CARRY_IN_CHILD)
-    batch = WordBatch.of(docs, max(map(len, docs)) if carry else model.attrs["window"])
+    batch = WordBatch.of(docs, max(map(len, docs)) if carry else settings.window)
     if not len(batch.keys):
         return batch.rows(_no_rows(model)), partial(_no_backprop, docs)
     if carry:
         groups = [(np.arange(len(batch.keys)), batch.lengths)]
     else:
-        groups = list(batch.groups(model.attrs["max_batch_items"]))
+        groups = list(batch.groups(settings.max_batch_items))
     if is_train:
         return _begin_update(model, shim, docs, batch, groups)
     with torch.no_grad():
@@ -131,18 +145,17 @@ def _begin_update(
     groups: list[tuple[IntArray, IntArray]],
 ) -> tuple[list[Floats3d], Callable[[Sequence[Floats3d]], list[Doc]]]:
     module = shim.module
-    set_trainable(module, model.attrs["first_trainable"])
+    first_trainable = settings_of(model).first_trainable
+    set_trainable(module, first_trainable)
     module.dropout = model.attrs["dropout_rate"]
-    module.train()
-    try:
-        vectors, index = _word_vectors(shim, batch, train=model.attrs["first_trainable"] == 0)
-        outputs = [module(vectors, index[positions], lengths) for positions, lengths in groups]
-    finally:
-        module.eval()
+    with torch.set_grad_enabled(first_trainable == 0):
+        vectors, index = _word_vectors(shim, batch)
+    outputs = [module(vectors, index[positions], lengths) for positions, lengths in groups]
     places = [torch.from_numpy(positions).to(shim.device) for positions, _ in groups]
-    flat = torch.empty_like(torch.cat([output.detach() for output in outputs]))
-    for place, output in zip(places, outputs):
-        flat[place] = output.detach()
+    flat = outputs[0].new_empty(len(index), *outputs[0].shape[1:])
+    with torch.no_grad():
+        for place, output in zip(places, outputs):
+            flat[place] = output
 
     def backprop(d_layers: Sequence[Floats3d]) -> list[Doc]:
         words = [xp2torch(array, device=shim.device) for array in batch.words(d_layers)]
@@ -166,20 +179,26 @@ def _run(
     return flat
 
 
-def _word_vectors(
-    shim: EncoderShim, batch: WordBatch, *, train: bool = False
-) -> tuple[Tensor, IntArray]:
-    """Token layer of the sentence marks and each distinct word, and the row of each word in it."""
+def _word_vectors(shim: EncoderShim, batch: WordBatch) -> tuple[Tensor, IntArray]:
+    """Token layer of the sentence marks and each distinct word, and the row of each word in it.
+
+    The cache is passed by where gradients are recorded.
+    """
     distinct, inverse = np.unique(batch.keys, return_inverse=True)
     keys = np.concatenate([MARK_KEYS, distinct])
 
     def compute(positions: IntArray) -> Tensor:
         n_marks = int((positions < len(MARK_KEYS)).sum())
         marks = shim.module.mark_vectors()[positions[:n_marks]]
-        words = [batch.strings[key] for key in keys[positions[n_marks:]].tolist()]
-        return torch.cat([marks, shim.module.word_vectors(words)])
+        words = [batch.text(key) for key in keys[positions[n_marks:]].tolist()]
+        # In parts, since the character CNN needs far more memory than what comes out of it.
+        parts = [words[i : i + WORDS_PER_PART] for i in range(0, len(words), WORDS_PER_PART)]
+        return torch.cat([marks, *map(shim.module.word_vectors, parts)])
 
-    vectors = compute(np.arange(len(keys))) if train else shim.cache.vectors(keys, compute)
+    if torch.is_grad_enabled():
+        vectors = compute(np.arange(len(keys)))
+    else:
+        vectors = shim.cache.vectors(keys, compute)
     return vectors, inverse + len(MARK_KEYS)
 
 
@@ -193,11 +212,12 @@ def set_trainable(module: BiLM, first: int) -> None:
 
 def ensure_weights(model: Encoder, name: str = "ctxvec") -> EncoderShim:
     """Give the encoder the weights of its `init` setting, unless it has some already."""
+    settle_threads()
     shim = shim_of(model)
     if not shim.source:
         with shim.loading:
             if not shim.source:
-                _load_init(shim, model.attrs["init"], name)
+                _load_init(shim, settings_of(model).init, name)
     return shim
 
 
@@ -206,6 +226,7 @@ def _load_init(shim: EncoderShim, init: str, name: str) -> None:
         raise errors.CtxvecError(errors.NO_WEIGHTS.format(name=name))
     try:
         shim.adopt(init, shipped_model(init))
+        logger.info(errors.WEIGHTS_FROM.format(name=name, source=init))
     except errors.CtxvecError as error:
         message = errors.SHIPPED_SIZES.format(init=init, name=name, problem=error)
         raise errors.CtxvecError(message) from error
@@ -214,7 +235,7 @@ def _load_init(shim: EncoderShim, init: str, name: str) -> None:
 def init_encoder(model: Encoder, X: Any = None, Y: Any = None) -> Encoder:
     """Settle the weights: keep what was loaded, else those of the `init` setting."""
     shim = shim_of(model)
-    if not shim.source and model.attrs["init"] == RANDOM:
+    if not shim.source and settings_of(model).init == RANDOM:
         shim.adopt(RANDOM, None)
     ensure_weights(model)
     return model
@@ -228,11 +249,21 @@ def layer_statistics(model: Encoder, docs: Sequence[Doc]) -> tuple[FloatArray, F
     """
     module = ensure_weights(model).module
     if not module.has_statistics and any(len(doc) for doc in docs):
-        layers = [rows for rows in model.predict(list(docs)) if len(rows)]
-        module.set_statistics(torch.cat([xp2torch(rows) for rows in layers]))
+        module.set_statistics(_sample_of_layers(model, docs))
     statistics = (module.layer_mean, module.layer_deviation)
     mean, deviation = (tensor.cpu().numpy().copy() for tensor in statistics)
     return mean, deviation
+
+
+def _sample_of_layers(model: Encoder, docs: Sequence[Doc]) -> Tensor:
+    """Layers of the words of the first docs, (n_words, n_layers + 1, width)."""
+    rows: list[Tensor] = []
+    for doc in docs:
+        is_word = np.array([not token.is_space for token in doc], dtype=bool)
+        rows.append(xp2torch(model.predict([doc])[0])[torch.from_numpy(is_word)])
+        if sum(map(len, rows)) > STATISTICS_TOKENS:
+            break
+    return torch.cat(rows)
 
 
 def _no_rows(model: Encoder) -> Floats3d:

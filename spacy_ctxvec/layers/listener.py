@@ -11,12 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Maxout, Model
-from thinc.model import deserialize_attr, serialize_attr
 
 from .. import errors
 from ..types import FloatArray, Floats2d, Floats3d
 from . import scalar_mix
 from .scalar_mix import Mix
+from .settings import Unsaved
 
 logger = logging.getLogger("spacy")
 STATE = "ctxvec_listener"
@@ -27,7 +27,12 @@ class Upstream(Protocol):
 
     name: str
 
+    @property
+    def rehearses(self) -> bool: ...
+
     def layer_statistics(self) -> tuple[FloatArray, FloatArray]: ...
+
+    def offer(self, docs: Sequence[Doc]) -> None: ...
 
 
 class Batch(Protocol):
@@ -41,13 +46,14 @@ class Batch(Protocol):
     def receive(self, listener_id: int, d_outputs: Sequence[Floats3d] | None) -> None: ...
 
 
-@dataclass
-class ListenerState:
+@dataclass(eq=False)
+class ListenerState(Unsaved):
     """How a listener is linked. Nothing of it is saved, copied or sent to another process but
     `read`, which fetches a Doc's layers and is all that prediction needs."""
 
     upstream: Upstream | None = None
     read: Callable[[Doc, int], FloatArray | None] | None = None
+    listener_id: int = 0
     batch: Batch | None = None
     sample: Sequence[Doc] = ()
     warned: bool = False
@@ -59,14 +65,13 @@ class ListenerState:
         return ListenerState, (None, self.read)
 
 
-@serialize_attr.register(ListenerState)
-def _serialize_state(_: Any, value: ListenerState, name: str, model: Any) -> bytes:
-    return b""
+@dataclass
+class ListenerSettings(Unsaved):
+    """See `Listener_v1`; `width` is that of the encoder's layers."""
 
-
-@deserialize_attr.register(ListenerState)
-def _deserialize_state(_: Any, value: bytes, name: str, model: Any) -> ListenerState:
-    return model.attrs[name]
+    upstream: str
+    grad_factor: float
+    width: int
 
 
 def Listener_v1(
@@ -88,12 +93,7 @@ def Listener_v1(
     """
     # Only nO is a dimension: what replaces a listener must have the same ones, or the pipeline
     # around it could not be loaded again.
-    attrs = {
-        "upstream": upstream,
-        "grad_factor": grad_factor,
-        "width": width,
-        STATE: ListenerState(),
-    }
+    attrs = {STATE: ListenerState(), "settings": ListenerSettings(upstream, grad_factor, width)}
     return Model(
         "ctxvec_listener",
         forward,
@@ -142,6 +142,10 @@ def state_of(model: Model[Any, Any]) -> ListenerState:
     return model.attrs[STATE]
 
 
+def settings_of(model: Model[Any, Any]) -> ListenerSettings:
+    return model.attrs["settings"]
+
+
 def is_listener(node: Any) -> bool:
     return isinstance(node, Model) and STATE in node.attrs
 
@@ -152,7 +156,7 @@ def init(model: Model[Any, Any], X: Any = None, Y: Any = None) -> Model[Any, Any
     mix = model.layers[0]
     if not scalar_mix.is_settled(mix):
         if state.upstream is None:
-            message = errors.LISTENER_NOT_LINKED.format(upstream=model.attrs["upstream"])
+            message = errors.LISTENER_NOT_LINKED.format(upstream=settings_of(model).upstream)
             raise errors.CtxvecError(message)
         scalar_mix.settle(mix, *state.upstream.layer_statistics())
     for layer in model.layers[1:]:
@@ -167,47 +171,59 @@ def forward(
     """Take the layers from the pending batch while training, and otherwise from the Docs."""
     if not docs:
         return [], partial(_no_backprop, docs)
-    batch = state_of(model).batch if is_train else None
-    if batch is not None and not batch.matches(docs):
-        batch = None
+    batch = _matching_batch(model, docs) if is_train else None
     layers = batch.outputs if batch is not None else _read_docs(model, docs, is_train)
-    if layers is None:
-        zeros = [model.ops.alloc2f(len(doc), model.get_dim("nO")) for doc in docs]
-        return zeros, partial(_no_backprop, docs)
     Y, backprop_head = run_head(model.layers, layers, is_train)
 
     def backprop(dY: Sequence[Floats2d]) -> list[Doc]:
         d_layers = backprop_head(dY)
         if batch is not None:
-            factor = model.attrs["grad_factor"]
+            factor = settings_of(model).grad_factor
             batch.receive(model.id, [factor * d for d in d_layers] if factor else None)
         return list(docs)
 
     return Y, backprop
 
 
-def _read_docs(
-    model: Model[Any, Any], docs: Sequence[Doc], is_train: bool
-) -> list[FloatArray] | None:
-    """The layers that the encoder has left on the Docs; None where one has none."""
+def _matching_batch(model: Model[Any, Any], docs: Sequence[Doc]) -> Batch | None:
+    state = state_of(model)
+    if state.upstream is not None and state.upstream.rehearses:
+        # spaCy shuffles the components that rehearse, so the encoder's turn may be still to come.
+        state.upstream.offer(docs)
+    return state.batch if state.batch is not None and state.batch.matches(docs) else None
+
+
+def _read_docs(model: Model[Any, Any], docs: Sequence[Doc], is_train: bool) -> list[FloatArray]:
+    """The layers that the encoder has left on the Docs; zeros for a Doc without, and a warning."""
     state = state_of(model)
     layers = [state.read(doc, model.id) if state.read else None for doc in docs]
-    if all(array is not None for array in layers):
+    found = [array for array in layers if array is not None]
+    if len(found) == len(docs):
         state.sample = ()
-        return layers  # type: ignore[return-value]
+        return found
     if is_train:
         message = errors.NOTHING_TO_LISTEN_TO.format(upstream=_upstream_name(model))
         raise errors.CtxvecError(message)
+    _warn_once(model, docs)
+    shape = model.layers[0].get_param("mean").shape
+    return [
+        np.zeros((len(doc), *shape), dtype="float32") if array is None else array
+        for doc, array in zip(docs, layers)
+    ]
+
+
+def _warn_once(model: Model[Any, Any], docs: Sequence[Doc]) -> None:
+    """While a pipeline is initialised its sample of docs has no vectors yet; else it should."""
+    state = state_of(model)
     initialising = all(any(doc is seen for seen in state.sample) for doc in docs)
     if not initialising and not state.warned:
         logger.warning(errors.PREDICTS_FROM_ZEROS.format(upstream=_upstream_name(model)))
         state.warned = True
-    return None
 
 
 def _upstream_name(model: Model[Any, Any]) -> str:
     upstream = state_of(model).upstream
-    return upstream.name if upstream else model.attrs["upstream"]
+    return upstream.name if upstream else settings_of(model).upstream
 
 
 def _no_backprop(docs: Sequence[Doc], dY: Any) -> list[Doc]:

@@ -8,20 +8,33 @@ where x_j is layer j, standardised or raw. The gradients are written out below.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from thinc.api import Model
 
 from .. import errors
 from ..types import Floats1d, Floats2d, Floats3d
+from .settings import Unsaved
 
 Mix = Model[Floats3d, Floats2d]
 
 # The optimizer moves a parameter by about its learning rate a step, and a mix that has to go from
 # 0 to 3 to prefer a layer would need thousands of steps. So w = STEP * (the parameter).
 STEP = 10.0
+
+
+@dataclass
+class MixSettings(Unsaved):
+    """See `ScalarMix_v1`."""
+
+    mode: Literal["learned", "mean", "top"]
+    fixed: list[float] | None
+    standardize: bool
+    l2: float
+    layer_dropout: float
 
 
 def ScalarMix_v1(
@@ -46,37 +59,38 @@ def ScalarMix_v1(
         raise errors.CtxvecError(errors.BAD_LAYER_DROPOUT.format(found=layer_dropout))
     if weights is not None and mode != "learned":
         raise errors.CtxvecError(errors.FIXED_WEIGHTS_AND_MODE.format(mode=mode))
-    attrs = {
-        "mode": mode,
-        "fixed": weights,
-        "standardize": standardize,
-        "l2": l2,
-        "layer_dropout": layer_dropout,
-    }
+    settings = MixSettings(mode, weights, standardize, l2, layer_dropout)
     params: dict[str, Any] = {"weights": None, "gamma": None, "mean": None, "deviation": None}
-    return Model("ctxvec_mix", forward, dims={"nO": None}, params=params, attrs=attrs)
+    return Model(
+        "ctxvec_mix", forward, dims={"nO": None}, params=params, attrs={"settings": settings}
+    )
+
+
+def settings_of(model: Mix) -> MixSettings:
+    return model.attrs["settings"]
 
 
 def settle(model: Mix, mean: Floats2d, deviation: Floats2d) -> None:
     """Give a mix its start values. mean, deviation (n_layers, width): statistics of the layers."""
     n_layers = len(mean)
-    fixed = model.attrs["fixed"]
+    settings = settings_of(model)
+    fixed = settings.fixed
     if fixed is not None and len(fixed) != n_layers:
         raise errors.CtxvecError(
             errors.FIXED_WEIGHTS_COUNT.format(found=len(fixed), expected=n_layers)
         )
     ops = model.ops
     start = np.zeros(n_layers) if fixed is None else np.array(fixed) / STEP
-    if model.attrs["mode"] == "top":
+    if settings.mode == "top":
         start[:-1] = -np.inf
-    if not model.attrs["standardize"]:
+    if not settings.standardize:
         mean, deviation = np.zeros_like(mean), np.ones_like(deviation)
     model.set_param("weights", ops.asarray1f(start.tolist()))
     model.set_param("gamma", ops.asarray1f([1.0]))
     model.set_param("mean", ops.asarray2f(mean))
     # A number that never varies, such as one that always sits on its clip, is only shifted.
     deviation = np.where(deviation > 1e-4, deviation, 1.0).astype("float32")
-    model.set_param("deviation", ops.asarray(deviation))
+    model.set_param("deviation", cast(Any, ops.asarray(deviation)))
 
 
 def layer_weights(model: Mix) -> Floats1d:
@@ -97,7 +111,7 @@ def forward(
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
     """X (n_tokens, n_layers, width) -> (n_tokens, width)."""
     w = _pre_softmax(model)
-    if is_train and model.attrs["layer_dropout"]:
+    if is_train and settings_of(model).layer_dropout:
         w = _drop_layers(model, w)
     s = _softmax(model, w)
     mean, deviation = model.get_param("mean"), model.get_param("deviation")
@@ -124,13 +138,13 @@ def _backprop(model: Mix, X: Floats3d, s: Floats1d, scale: Floats2d, dY: Floats2
     mixed = (s * c).sum()
     model.inc_grad("gamma", mixed.reshape(1))
     if _learns_weights(model):
-        d_w = gamma(model) * s * (c - mixed) + 2 * model.attrs["l2"] * _pre_softmax(model)
+        d_w = gamma(model) * s * (c - mixed) + 2 * settings_of(model).l2 * _pre_softmax(model)
         model.inc_grad("weights", (STEP * d_w).astype("float32"))
     return dY[:, None, :] * scale
 
 
 def _learns_weights(model: Mix) -> bool:
-    return model.attrs["mode"] == "learned" and model.attrs["fixed"] is None
+    return settings_of(model).mode == "learned" and settings_of(model).fixed is None
 
 
 def _pre_softmax(model: Mix) -> Floats1d:
@@ -144,9 +158,9 @@ def _softmax(model: Mix, w: Floats1d) -> Floats1d:
 
 def _drop_layers(model: Mix, w: Floats1d) -> Floats1d:
     """Weights with some layers at minus infinity; at least one layer is kept."""
-    dropped = np.random.random(len(w)) < model.attrs["layer_dropout"]
+    dropped = np.random.random(len(w)) < settings_of(model).layer_dropout
     dropped[np.random.randint(len(w))] = False
-    return model.ops.xp.where(model.ops.asarray(dropped), -np.inf, w).astype("float32")
+    return model.ops.xp.where(model.ops.xp.asarray(dropped), -np.inf, w).astype("float32")
 
 
 def describe(model: Mix) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import threading
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -25,7 +24,7 @@ from torch import Tensor
 from .. import errors
 from ..formats.native import EncoderModel, load_weights
 from ..nn.bilm import BiLM
-from .cache import WordVectorCache
+from .cache import ProcessLock, WordVectorCache
 
 
 class EncoderShim(Shim):
@@ -37,9 +36,9 @@ class EncoderShim(Shim):
     _model: BiLM
 
     def __init__(self, module: BiLM, *, cache_size: int):
-        super().__init__(module.eval().to(get_torch_default_device()))
+        super().__init__(module.to(get_torch_default_device()))
         self.cache = WordVectorCache(cache_size)
-        self.loading = threading.RLock()
+        self.loading = ProcessLock()
 
     @property
     def module(self) -> BiLM:
@@ -54,15 +53,20 @@ class EncoderShim(Shim):
         return self.cfg.get("source", "")
 
     @property
+    def loaded(self) -> bool:
+        """Whether the weights were brought by a pipeline or a loader, and not by `init`."""
+        return self.cfg.get("loaded", False)
+
+    @property
     def info(self) -> dict[str, Any]:
         """What the model folder or file said of itself: language, tokenisation, perplexity."""
         return self.cfg.get("info", {})
 
-    def adopt(self, source: str, model: EncoderModel | None) -> None:
+    def adopt(self, source: str, model: EncoderModel | None, *, loaded: bool = False) -> None:
         """Take the weights of `model`, or keep the random ones, as coming from `source`."""
         if model is not None:
             load_weights(self._model, model.weights)
-        self.cfg = {"source": source, "info": model.info if model else {}}
+        self.cfg = {"source": source, "info": model.info if model else {}, "loaded": loaded}
         self.cache.clear()
 
     def finish_update(self, optimizer: Optimizer) -> None:
@@ -121,7 +125,7 @@ class EncoderShim(Shim):
             raise errors.MalformedModelError(problem) from error
         load_weights(self._model, weights)
         self._model.to(get_torch_default_device())
-        self.cfg = message["config"]
+        self.cfg = {**message["config"], "loaded": True}
         self.cache.clear()
         return self
 
@@ -132,16 +136,14 @@ class EncoderShim(Shim):
     def __getstate__(self) -> dict[str, Any]:
         """Weights as bytes: tensors would be sent to workers as shared memory, which is scarce in
         containers and moves the storage under the arrays that look into it."""
-        dropped = ("loading", "_model")
-        state = {key: value for key, value in self.__dict__.items() if key not in dropped}
+        state = {key: value for key, value in self.__dict__.items() if key != "_model"}
         carries = self._model.state is not None
         return {**state, "module": (self._model.config, carries, self._weights())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         config, carries, weights = state.pop("module")
         self.__dict__.update(state)
-        self.loading = threading.RLock()
         module = BiLM(config)
         module.carry_state("carry" if carries else "reset")
         load_weights(module, safetensors.torch.load(weights))
-        self._model = module.eval().to(get_torch_default_device())
+        self._model = module.to(get_torch_default_device())

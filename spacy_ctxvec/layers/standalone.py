@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from spacy.tokens import Doc
@@ -13,6 +14,14 @@ from . import scalar_mix
 from .encoder import Encoder, layer_statistics
 from .listener import head, run_head
 from .scalar_mix import Mix
+from .settings import Unsaved
+
+
+@dataclass
+class StandaloneSettings(Unsaved):
+    """See `Tok2Vec_v1`."""
+
+    frozen: bool
 
 
 def Tok2Vec_v1(
@@ -39,7 +48,7 @@ def standalone(
         init=init,
         dims={"nO": width},
         layers=[encoder, *head_layers],
-        attrs={"frozen": frozen},
+        attrs={"settings": StandaloneSettings(frozen)},
     )
 
 
@@ -50,7 +59,7 @@ def forward(
     if not docs:
         return [], lambda dY: []
     encoder = model.layers[0]
-    tuned = is_train and not model.attrs["frozen"]
+    tuned = is_train and not model.attrs["settings"].frozen
     layers, backprop_encoder = encoder(docs, tuned)
     Y, backprop_head = run_head(model.layers[1:], layers, is_train)
 

@@ -231,4 +231,6 @@ class BiLM(nn.Module):
         return outputs
 
     def _dropped(self, x: Tensor) -> Tensor:
-        return dropout(x, self.dropout, self.training) if self.dropout else x
+        """Dropout where gradients are recorded: unlike the module's mode, that is a setting of the
+        thread, so that others can predict meanwhile."""
+        return dropout(x, self.dropout) if self.dropout and torch.is_grad_enabled() else x

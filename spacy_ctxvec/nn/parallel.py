@@ -55,6 +55,11 @@ def in_child_process() -> bool:
     return _forked or multiprocessing.parent_process() is not None
 
 
+def gpu_was_forked() -> bool:
+    """Whether CUDA was in use before this process was forked: it cannot be used here then."""
+    return torch.cuda._is_in_bad_fork()
+
+
 def _mark_forked() -> None:
     global _forked, _lock
     _forked = True

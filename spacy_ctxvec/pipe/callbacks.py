@@ -11,7 +11,7 @@ from spacy.language import Language
 
 from .. import errors
 from ..formats.native import EncoderModel
-from ..layers.encoder import shim_of
+from ..layers.encoder import settings_of, shim_of
 from .component import Ctxvec
 
 
@@ -61,4 +61,4 @@ def _unfreeze(
         pipe.frozen = since < 0
         top = shim_of(pipe.model).module.config.n_layers
         lowest = max(0, top - since // layer_steps) if layer_steps else 0
-        pipe.model.attrs["first_trainable"] = lowest
+        settings_of(pipe.model).first_trainable = lowest

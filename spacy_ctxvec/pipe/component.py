@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from spacy.language import Language
@@ -21,14 +22,16 @@ from thinc.util import to_numpy
 from .. import errors
 from ..formats.native import EncoderModel
 from ..layers.encoder import (
+    RANDOM,
     Encoder,
     ensure_weights,
     init_encoder,
     layer_statistics,
+    settings_of,
     shim_of,
 )
-from ..layers.listener import state_of
-from ..nn.parallel import in_child_process
+from ..layers.listener import ListenerState, state_of
+from ..nn.parallel import gpu_was_forked
 from ..types import FloatArray, Floats3d
 from . import docdata, linking
 from .pending import PendingBatch
@@ -67,6 +70,9 @@ class Ctxvec(TrainablePipe):
         self.store: Store = store
         self.store_dtype = store_dtype
         self.listener_map = {}
+        self._linked = LinkedStates()
+        self._tensor_user = ""
+        self.rehearses = False
         self.frozen = frozen
         self._batch: PendingBatch | None = None
         self._losses: dict[str, float] = {}
@@ -89,7 +95,7 @@ class Ctxvec(TrainablePipe):
 
     def reset_state(self) -> None:
         """With state = "carry": start from zero again."""
-        shim_of(self.model).module.carry_state(self.model.attrs["state"])
+        shim_of(self.model).module.carry_state(settings_of(self.model).state)
 
     def layer_statistics(self) -> tuple[FloatArray, FloatArray]:
         """Mean and deviation of the encoder's layers, each (n_layers + 1, width)."""
@@ -106,7 +112,7 @@ class Ctxvec(TrainablePipe):
         """spaCy sets this to {} before it links a pipeline anew."""
         self._listener_map = value
         self._encoders_after: list[str] = []
-        self._tensor_reader = ""
+        self._leaves_tensor = False
 
     @property
     def listeners(self) -> list[Model[Any, Any]]:
@@ -123,8 +129,11 @@ class Ctxvec(TrainablePipe):
             nodes.append(listener)
         state = state_of(listener)
         state.upstream, state.read = self, LayerReader(self.name)
+        state.listener_id = listener.id
+        self._linked.add(state)
 
     def remove_listener(self, listener: Model[Any, Any], component_name: str) -> bool:
+        self._linked.discard(state_of(listener))
         nodes = self.listener_map.get(component_name, [])
         kept = [node for node in nodes if node is not listener]
         if kept:  # a new list: spaCy removes listeners while it goes over the old one
@@ -139,23 +148,34 @@ class Ctxvec(TrainablePipe):
             self._encoders_after.append(component.name)
         for listener in linking.listeners_in(component, self.name, self._encoders_after):
             self.add_listener(listener, component.name)
-        if linking.reads_tensor(component, self.name) and not self._tensor_reader:
-            self._tensor_reader = component.name
-            logger.warning(errors.TENSOR_TAKEN.format(name=self.name, reader=component.name))
+        if linking.uses_tensor(component, self.name):
+            self._leaves_tensor = True
+            if not self._tensor_user:
+                self._tensor_user = component.name
+                logger.warning(errors.TENSOR_TAKEN.format(name=self.name, user=component.name))
+
+    def _listener_states(self) -> dict[int, ListenerState]:
+        """Of every listener by its id, those of disabled components too.
+
+        spaCy's map has only the enabled ones, and would have them take the layers from the rest.
+        """
+        states = {state.listener_id: state for state in self._linked if state.upstream is self}
+        return states | {listener.id: state_of(listener) for listener in self.listeners}
 
     # Prediction
 
     def predict(self, docs: Iterable[Doc]) -> list[Floats3d]:
         """Every layer of every token, (n_tokens, n_layers + 1, width) for each doc."""
         docs = list(docs)
-        self._refuse_gpu_in_child()
+        self._refuse_gpu_after_fork()
+        self._end_round(docs)
         docdata.install_extensions()
         self._settle_weights()
         return self.model.predict(docs) if docs else []
 
     def set_annotations(self, docs: Sequence[Doc], layers: Sequence[Floats3d]) -> None:
         """Put layers and output on the docs, as `store` and `store_dtype` say."""
-        listeners = [listener.id for listener in self.listeners]
+        listeners = list(self._listener_states())
         for doc, doc_layers in zip(docs, layers):
             on_host = to_numpy(doc_layers)
             docdata.annotate(
@@ -166,7 +186,7 @@ class Ctxvec(TrainablePipe):
                 listeners=listeners,
                 store=self.store,
                 dtype=self.store_dtype,
-                tensor=not self._tensor_reader,
+                tensor=not self._leaves_tensor,
             )
 
     def _settle_weights(self) -> None:
@@ -182,8 +202,8 @@ class Ctxvec(TrainablePipe):
                 )
             )
 
-    def _refuse_gpu_in_child(self) -> None:
-        if shim_of(self.model).device.type == "cuda" and in_child_process():
+    def _refuse_gpu_after_fork(self) -> None:
+        if shim_of(self.model).device.type == "cuda" and gpu_was_forked():
             raise errors.CtxvecError(errors.GPU_IN_CHILD)
 
     # Training
@@ -221,15 +241,30 @@ class Ctxvec(TrainablePipe):
         losses: dict[str, float] | None = None,
         **config: Any,
     ) -> dict[str, float]:
-        """Give the listeners their vectors while they rehearse; the encoder does not learn.
-
-        The docs get them too, for the copies of the listeners that spaCy holds as tutors.
-        """
+        """Give the listeners their vectors while they rehearse; the encoder does not learn."""
         self._losses = {} if losses is None else losses
-        docs = [example.predicted for example in examples]
+        self.offer([example.predicted for example in examples])
+        return self._losses
+
+    def offer(self, docs: Sequence[Doc]) -> None:
+        """Let the listeners train on `docs` with an encoder that does not learn.
+
+        The docs are annotated too, for the copies of the listeners that spaCy holds as tutors.
+        """
+        if self._batch is not None and (self._batch.learns or self._batch.holds_any(docs)):
+            return
         outputs = self.predict(docs)
         self.set_annotations(docs, outputs)
-        return self._open_batch(docs, outputs, None, None)
+        self._open_batch(docs, outputs, None, None)
+
+    @property
+    def _rehearsal_model(self) -> None:
+        return None
+
+    @_rehearsal_model.setter
+    def _rehearsal_model(self, tutor: Any) -> None:
+        """spaCy sets this on every component that is to rehearse; an encoder needs no tutor."""
+        self.rehearses = True
 
     def _open_batch(
         self,
@@ -240,13 +275,20 @@ class Ctxvec(TrainablePipe):
     ) -> dict[str, float]:
         if self._batch is not None:
             self._batch.flush()  # the last listener was frozen or had no gold annotation
-        listeners = self.listeners
-        ids = [listener.id for listener in listeners]
-        self._batch = PendingBatch(self, docs, outputs, backprop, ids)
+        states = self._listener_states()
+        self._batch = PendingBatch(self, docs, outputs, backprop, states)
         self._batch.sgd = sgd
-        for listener in listeners:
-            state_of(listener).batch = self._batch
+        for state in states.values():
+            state.batch = self._batch
         return self._losses
+
+    def _end_round(self, docs: Sequence[Doc] = ()) -> None:
+        """Flush a batch that nobody will report to any more: another round has begun.
+
+        Annotating the docs of the batch itself belongs to its own round.
+        """
+        if self._batch is not None and not self._batch.holds_any(docs):
+            self._batch.flush()
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Step the encoder: now, or, where its listeners are still to run, after them."""
@@ -273,9 +315,9 @@ class Ctxvec(TrainablePipe):
         """Drop every reference to a batch that has been through."""
         if self._batch is batch:
             self._batch = None
-        for listener in self.listeners:
-            if state_of(listener).batch is batch:
-                state_of(listener).batch = None
+        for state in self._listener_states().values():
+            if state.batch is batch:
+                state.batch = None
 
     def record_loss(self, loss: float) -> None:
         self._losses[self.name] = self._losses.get(self.name, 0.0) + loss
@@ -304,9 +346,11 @@ class Ctxvec(TrainablePipe):
         """
         validate_get_examples(get_examples, "Ctxvec.initialize")
         shim = shim_of(self.model)
-        if loader is not None and not shim.source:
+        if loader is not None and shim.loaded:
+            logger.info(errors.LOADER_NOT_USED.format(name=self.name, source=shim.source))
+        elif loader is not None:
             model = loader()
-            shim.adopt(model.info.get("name", "a loaded model"), model)
+            shim.adopt(model.info.get("name", "a loaded model"), model, loaded=True)
         init_encoder(self.model)
         self._settle_weights()
         layer_statistics(self.model, [example.x for example in islice(get_examples(), 200)])
@@ -321,12 +365,17 @@ class Ctxvec(TrainablePipe):
         super().to_disk(path, exclude=exclude)
 
     def _settle_before_saving(self) -> None:
-        """A saved pipeline carries its weights, also when it was never used before."""
-        if self.model.attrs["init"] != "random":
+        """A saved pipeline has taken its last step, and carries its weights though never used."""
+        self._end_round()
+        if settings_of(self.model).init != RANDOM:
             ensure_weights(self.model, self.name)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_batch": None, "_losses": {}}
+
+class LinkedStates(WeakSet[ListenerState]):
+    """The listeners of a component in this process; a copy of the component has none yet."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LinkedStates, ()
 
 
 def _output_weights(output: str | list[float], n_layers: int) -> FloatArray:

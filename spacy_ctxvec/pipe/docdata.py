@@ -54,6 +54,7 @@ def attach(doc: Doc) -> Doc:
 
     The first use of `doc._.ctxvec` does the same. Needs a Doc that kept its user data.
     """
+    install_extensions()
     storage.first_component(doc)
     hooks.install(doc)
     return doc
@@ -104,11 +105,12 @@ def install_extensions() -> None:
 
     Also silences W109, with which spaCy says that saved Docs lose their hooks: ours come back.
     """
+    if Doc.has_extension("ctxvec"):
+        return
     warnings.filterwarnings("ignore", message=r"\[W109\]")
     getters: list[tuple[Any, Any]] = [(Doc, _of_doc), (Span, _of_span), (Token, _of_token)]
     for kind, getter in getters:
-        if not kind.has_extension("ctxvec"):
-            kind.set_extension("ctxvec", getter=getter)
+        kind.set_extension("ctxvec", getter=getter)
 
 
 def _of_doc(doc: Doc) -> CtxvecData:

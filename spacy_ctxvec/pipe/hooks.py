@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from spacy.tokens import Doc, Span, Token
 
+from .. import errors
 from ..types import FloatArray
 from .storage import first_component, output_rows
 
@@ -59,8 +60,12 @@ def vector_norm(item: Doc | Span | Token) -> float:
 
 def similarity(item: Any, other: Any) -> float:
     """Cosine of the two vectors; 0 where one of them has none."""
-    norms = item.vector_norm * other.vector_norm
-    return float(np.dot(item.vector, other.vector) / norms) if norms else 0.0
+    ours, theirs = np.asarray(item.vector), np.asarray(other.vector)
+    if ours.shape != theirs.shape:
+        widths = {"found": len(theirs), "expected": len(ours)}
+        raise errors.CtxvecError(errors.OTHER_WIDTH.format(**widths))
+    norms = np.linalg.norm(ours) * np.linalg.norm(theirs)
+    return float(np.dot(ours, theirs) / norms) if norms else 0.0
 
 
 def _rows(doc: Doc) -> FloatArray:

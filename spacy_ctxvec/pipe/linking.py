@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from spacy.pipeline.tok2vec import Tok2VecListener
+from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from thinc.api import Model
 
 from .. import errors
-from ..layers.listener import is_listener
+from ..layers.listener import is_listener, settings_of
 
 logger = logging.getLogger("spacy")
 
@@ -26,7 +26,7 @@ def listeners_in(
     for node in nodes(component):
         if not is_listener(node):
             continue
-        upstream = node.attrs["upstream"]
+        upstream = settings_of(node).upstream
         if upstream == "*" and encoders_between:
             names = ", ".join([encoder, *encoders_between])
             raise errors.CtxvecError(
@@ -38,23 +38,24 @@ def listeners_in(
 
 
 def check_width(listener: Model[Any, Any], component: str, width: int, encoder: str) -> None:
-    if listener.attrs["width"] != width:
+    found = settings_of(listener).width
+    if found != width:
         raise errors.CtxvecError(
             errors.LISTENER_WIDTH.format(
-                component=component, found=listener.attrs["width"], expected=width, name=encoder
+                component=component, found=found, expected=width, name=encoder
             )
         )
 
 
-def reads_tensor(component: Any, encoder: str) -> bool:
-    """Whether `component` reads `doc.tensor` as the output of spaCy's own tok2vec."""
+def uses_tensor(component: Any, encoder: str) -> bool:
+    """Whether `component` writes or reads `doc.tensor` as the output of spaCy's own tok2vec."""
     listeners = [node for node in nodes(component) if isinstance(node, Tok2VecListener)]
     for listener in listeners:
         if listener.upstream_name == encoder:
             raise errors.CtxvecError(
                 errors.FOREIGN_LISTENER.format(component=component.name, encoder=encoder)
             )
-    return bool(listeners)
+    return bool(listeners) or isinstance(component, Tok2Vec)
 
 
 def nodes(component: Any) -> list[Any]:

@@ -44,6 +44,7 @@ class PendingBatch:
         self.outputs = outputs
         self.sgd: Optimizer | None = None
         self._owner = owner
+        self._docs = docs
         self._key = _key(docs)
         self._backprop = backprop
         self._expected = set(expected)
@@ -55,13 +56,27 @@ class PendingBatch:
     def has_reports(self) -> bool:
         return bool(self._seen)
 
+    @property
+    def learns(self) -> bool:
+        """Whether gradients go on into the encoder."""
+        return self._backprop is not None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy of the component in another process waits for nothing."""
+        return _no_batch, ()
+
     def matches(self, docs: Sequence[Doc]) -> bool:
         """Whether `docs` have the same words in the same order as the docs of this batch."""
         return _key(docs) == self._key
 
+    def holds_any(self, docs: Sequence[Doc]) -> bool:
+        """Whether one of `docs` is a doc of this batch, and not just equal to one."""
+        own = {id(doc) for doc in self._docs}
+        return any(id(doc) in own for doc in docs)
+
     def receive(self, listener_id: int, d_outputs: Sequence[Floats3d] | None) -> None:
         """Take the gradient of one listener; None from one that sends none."""
-        if self._flushed:
+        if self._flushed or listener_id in self._seen:
             return
         self._seen.add(listener_id)
         if d_outputs is not None and self._backprop is not None:
@@ -84,11 +99,15 @@ class PendingBatch:
         if self._backprop is not None and self._gradient is not None:
             self._owner.record_loss(float(sum((array**2).sum() for array in self._gradient)))
             self._backprop(self._gradient)
-        self.outputs = []
+        self.outputs = self._docs = []
         self._gradient = self._backprop = None
         self._owner.forget(self)
         if self.sgd is not None:
             self._owner.step(self.sgd)
+
+
+def _no_batch() -> None:
+    return None
 
 
 def _key(docs: Sequence[Doc]) -> list[bytes]:

@@ -28,7 +28,6 @@ class Transient:
 
     layers: FloatArray
     unread: set[int]
-    keep: bool
 
 
 _transient: WeakKeyDictionary[Doc, dict[str, Transient]] = WeakKeyDictionary()
@@ -47,7 +46,7 @@ class LayerReader:
             layers = doc.user_data.get(KEY, {}).get(self.component, {}).get("layers")
             return None if layers is None else _checked(doc, layers).astype("float32", copy=False)
         waiting.unread.discard(listener_id)
-        if not waiting.unread and not waiting.keep:
+        if not waiting.unread:
             _transient[doc].pop(self.component)
         return _checked(doc, waiting.layers)
 
@@ -71,11 +70,7 @@ def put(
         entry["layers"] = layers.astype(dtype)
     unread = set(listeners)
     if unread:
-        waiting = Transient(layers, unread, keep=False)
-        _transient.setdefault(doc, {})[component] = waiting
-    elif store != "layers":
-        # There is nobody to wait for, so the layers stay as long as the Doc object itself.
-        waiting = Transient(layers.copy(), unread, keep=True)
+        waiting = Transient(layers, unread)
         _transient.setdefault(doc, {})[component] = waiting
     return next(iter(data)) == component
 
@@ -114,12 +109,14 @@ def layer_rows(doc: Doc, component: str) -> FloatArray:
 def output_rows(doc: Doc, component: str) -> FloatArray:
     """The component's output, float32 (n_tokens, width)."""
     entry = entry_of(doc, component)
-    if entry.get("tensor") and doc.tensor.shape[:1] == (len(doc),):
-        # spaCy keeps its rows right when tokens are merged.
-        return np.asarray(doc.tensor, dtype="float32")
-    if "output" not in entry:
+    output = entry.get("output")
+    if output is None or len(output) != len(doc):
+        tensor = doc.tensor if entry.get("tensor") else None
+        if isinstance(tensor, np.ndarray) and len(tensor) == len(doc):
+            return tensor.astype("float32", copy=False)  # spaCy keeps it right when tokens merge
+    if output is None:
         raise errors.CtxvecError(errors.OUTPUT_NOT_KEPT)
-    return _checked(doc, entry["output"]).astype("float32", copy=False)
+    return _checked(doc, output).astype("float32", copy=False)
 
 
 def entry_of(doc: Doc, component: str) -> dict[str, Any]:

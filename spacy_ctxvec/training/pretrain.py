@@ -118,19 +118,37 @@ def _corpus(
     config: PretrainConfig, name: str, patterns: list[str], work: Path, progress: Progress
 ) -> Corpus:
     folder = work / name
-    if (folder / "meta.json").exists():
-        return Corpus.open(folder)
     paths = [path for pattern in patterns for path in sorted(config.text_folder.glob(pattern))]
     if not paths:
         raise errors.CtxvecError(
             errors.NO_TEXT_FILES.format(patterns=patterns, folder=config.text_folder)
         )
+    meta = {
+        "files": [path.name for path in paths],
+        "lang": config.lang,
+        "max_tokens": config.max_tokens,
+        "budget": config.corpus_tokens,
+    }
+    if (folder / "meta.json").exists():
+        return _checked(Corpus.open(folder), folder, meta)
     return build_corpus(
         read_paragraphs(paths),
         spacy_tokenizer(config.lang),
         folder,
         max_tokens=config.max_tokens,
         budget=config.corpus_tokens,
-        meta={"files": [path.name for path in paths], "lang": config.lang},
+        meta=meta,
         progress=lambda n_tokens: progress.corpus(name, n_tokens),
     )
+
+
+def _checked(corpus: Corpus, folder: Path, meta: dict[str, Any]) -> Corpus:
+    """A corpus made before, if it was made with the same settings."""
+    for name, expected in meta.items():
+        found = corpus.meta.get(name)
+        if found != expected:
+            message = errors.OTHER_CORPUS.format(
+                folder=folder, field=name, found=found, expected=expected
+            )
+            raise errors.CtxvecError(message)
+    return corpus

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import spacy
@@ -13,7 +15,13 @@ from thinc.util import fix_random_seed
 from toys import ODD_TEXTS, TINY, word_docs
 
 from spacy_ctxvec.errors import CtxvecError
-from spacy_ctxvec.layers.encoder import BiLM_v1, init_encoder, layer_statistics, shim_of
+from spacy_ctxvec.layers.encoder import (
+    BiLM_v1,
+    init_encoder,
+    layer_statistics,
+    settings_of,
+    shim_of,
+)
 
 NLP = spacy.blank("en")
 SIZES = {"n_layers": 2, "skip": True, "cell_clip": 0.0, "output_clip": 0.0}
@@ -128,7 +136,7 @@ def test_only_the_layers_above_first_trainable_learn():
     model = encoder()
     module = shim_of(model).module
     docs = docs_of(["one two three", "four"])
-    model.attrs["first_trainable"] = 2
+    settings_of(model).first_trainable = 2
     before = {name: p.detach().clone() for name, p in module.named_parameters()}
     layers, backprop = model.begin_update(docs)
     backprop([np.ones_like(rows) for rows in layers])
@@ -152,10 +160,62 @@ def test_statistics_are_measured_once_and_kept():
     model = encoder()
     docs = docs_of(word_docs(NLP, 20))
     mean, deviation = layer_statistics(model, docs)
-    rows = np.concatenate([r for d, r in zip(docs, model.predict(docs))])
+    words = [[not token.is_space for token in doc] for doc in docs]
+    rows = np.concatenate([r[w] for r, w in zip(model.predict(docs), words) if len(r)])
     np.testing.assert_allclose(mean, rows.mean(axis=0), atol=1e-5)
     again = layer_statistics(model, docs[:1])
     np.testing.assert_array_equal(again[1], deviation)
+
+
+def test_memory_of_prediction_does_not_grow_with_the_number_of_distinct_words():
+    """The character CNN takes far more memory than its result: it must not see them all at once."""
+    model = encoder(filters=[[1, 64], [2, 64]], char_width=32)
+    parts = []
+    module = shim_of(model).module
+    module.char_encoder.register_forward_pre_hook(lambda _, ids: parts.append(len(ids[0])))
+    words = [f"{i}th-of-many-words" for i in range(5000)]
+    docs = [Doc(NLP.vocab, words=words[i : i + 50]) for i in range(0, 5000, 50)]
+    model.predict(docs)
+    assert max(parts) <= 1024 and sum(parts) >= 5000
+
+
+def test_docs_of_several_vocabs_in_one_batch():
+    other = spacy.blank("de")
+    docs = [NLP.make_doc("only English here"), other.make_doc("nur deutsche Wörter")]
+    for doc, layers in zip(docs, encoder().predict(docs)):
+        np.testing.assert_allclose(layers, encoder().predict([doc])[0], atol=1e-5)
+
+
+def test_prediction_of_other_threads_while_training_has_no_dropout():
+    model = encoder()
+    model.attrs["dropout_rate"] = 0.5
+    docs = docs_of(["one two three", "the bank of the river"])
+    expected = model.predict(docs)
+    stop = threading.Event()
+
+    def train() -> None:
+        while not stop.is_set():
+            model.begin_update(docs)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    try:
+        for _ in range(200):
+            for got, right in zip(model.predict(docs), expected):
+                np.testing.assert_allclose(got, right, atol=1e-6)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_settings_come_from_the_config_and_not_from_the_saved_file():
+    saved = encoder(window=7, max_batch_items=11)
+    settings_of(saved).first_trainable = 2
+    loaded = encoder(window=9, state="carry")
+    loaded.from_bytes(saved.to_bytes())
+    settings = settings_of(loaded)
+    assert (settings.window, settings.state, settings.first_trainable) == (9, "carry", 0)
+    assert shim_of(loaded).module.state is not None
 
 
 def test_carry_depends_on_what_came_before_and_reset_does_not():

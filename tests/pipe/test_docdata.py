@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import warnings
+
 import numpy as np
 import pytest
 import spacy
@@ -127,14 +131,13 @@ def test_a_docbin_without_user_data_loses_it_and_says_so(nlp):
         spacy_ctxvec.attach(doc)
 
 
-def test_store_output_keeps_layers_of_a_live_doc_only():
+def test_store_output_keeps_one_vector_a_token():
     nlp = with_settings(store="output")
     doc = nlp(TEXT)
-    assert layers_of(doc).shape == (12, 3, 16)
-    other = Doc(nlp.vocab).from_bytes(doc.to_bytes())
-    np.testing.assert_array_equal(other._.ctxvec.output, doc.tensor)
-    with pytest.raises(CtxvecError, match='store = "layers"'):
-        layers_of(other)
+    for other in (doc, Doc(nlp.vocab).from_bytes(doc.to_bytes())):
+        np.testing.assert_array_equal(other._.ctxvec.output, doc.tensor)
+        with pytest.raises(CtxvecError, match='store = "layers"'):
+            layers_of(other)
 
 
 def test_store_none_keeps_the_tensor_alone():
@@ -152,8 +155,58 @@ def test_layers_shrink_when_the_last_listener_has_read_them():
     with pytest.raises(CtxvecError, match='store = "layers"'):
         layers_of(doc)
     assert doc[4].similarity(doc[10]) < 0.99999
-    with nlp.select_pipes(disable=["ner"]):
-        assert layers_of(nlp(TEXT)).shape == (12, 3, 16)
+
+
+def test_a_disabled_listener_finds_its_layers_when_it_is_enabled_again(tmp_path):
+    nlp, _ = trained(store="output", steps=8)
+    expected = [ent.text for ent in nlp(TEXT).ents], [t.tag_ for t in nlp(TEXT)]
+    scores = nlp.get_pipe("tagger").model.predict([nlp.get_pipe("ctxvec")(nlp.make_doc(TEXT))])
+    nlp.to_disk(tmp_path / "saved")
+    loaded = spacy.load(tmp_path / "saved", disable=["tagger"])
+    loaded.enable_pipe("tagger")
+    assert ([ent.text for ent in loaded(TEXT).ents], [t.tag_ for t in loaded(TEXT)]) == expected
+    nlp.disable_pipe("tagger")
+    doc = nlp(TEXT)
+    np.testing.assert_allclose(nlp.get_pipe("tagger").model.predict([doc])[0], scores[0], atol=1e-5)
+
+
+def test_vectors_outlive_spacy_s_doc_cleaner(nlp):
+    doc = nlp(TEXT)
+    before = doc[4].vector
+    doc.tensor = None
+    np.testing.assert_array_equal(doc[4].vector, before)
+
+
+def test_vectors_of_different_widths_do_not_compare(nlp):
+    other = with_settings(model={"width": 24})
+    with pytest.raises(CtxvecError, match="16 numbers and the other 24"):
+        nlp(TEXT).similarity(other(TEXT))
+
+
+def test_the_user_s_own_warnings_stay_as_they_were(nlp):
+    nlp(TEXT)
+    code = "import warnings; warnings.warn('mine')"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            exec(compile(code, "user.py", "exec"), {"__name__": "user", "__warningregistry__": R})
+            nlp(TEXT)
+    assert len(caught) == 1
+
+
+R: dict = {}
+
+
+def test_attach_in_a_process_that_never_made_the_component(nlp, tmp_path):
+    DocBin(docs=[nlp(TEXT)], store_user_data=True).to_disk(tmp_path / "docs.spacy")
+    code = (
+        "import spacy, spacy_ctxvec; from spacy.tokens import DocBin\n"
+        f"box = DocBin().from_disk({str(tmp_path / 'docs.spacy')!r})\n"
+        "doc = spacy_ctxvec.attach(next(box.get_docs(spacy.blank('en').vocab)))\n"
+        "print(doc._.ctxvec.layers.shape, doc[4].similarity(doc[10]) < 0.9999)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "(12, 3, 16) True", result.stderr
 
 
 def test_retokenising_is_noticed(nlp):

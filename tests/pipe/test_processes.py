@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import spacy
 import torch
-from toys import blank_with_encoder, trained
+from thinc.api import Adam
+from toys import blank_with_encoder, encoder_weights, examples, trained
 
 from spacy_ctxvec import attach
 from spacy_ctxvec.errors import CtxvecError
@@ -43,6 +44,25 @@ def test_n_process_2_finishes_and_agrees(method, _start_method):
         np.testing.assert_allclose(a._.ctxvec.layers, b._.ctxvec.layers, atol=1e-5)
         assert [t.tag_ for t in a] == [t.tag_ for t in b]
         assert attach(b)[0:1].has_vector == bool(len(b)) if len(b) else True
+
+
+def test_n_process_2_of_a_pipeline_that_was_never_used(_start_method):
+    """The parent has used its threads for something else; the weights come in the child."""
+    torch.mm(torch.ones(600, 600), torch.ones(600, 600))
+    multiprocessing.set_start_method("fork", force=True)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ctxvec", config={"store": "output"})
+    docs = list(nlp.pipe(TEXTS, n_process=2, batch_size=4))
+    assert all(attach(doc)[0].has_vector for doc in docs if len(doc))
+
+
+def test_a_lock_held_during_a_fork_does_not_hang_the_child():
+    nlp, _ = trained(("tagger",))
+    shim = nlp.get_pipe("ctxvec").model.shims[0]
+    with multiprocessing.get_context("fork").Pool(1) as before, shim.cache._lock, shim.loading:
+        before.close()
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            assert pool.apply_async(_error_of, (nlp,)).get(timeout=60) == "no error"
 
 
 def test_carry_is_refused_in_a_child_process():
@@ -85,6 +105,11 @@ def test_first_use_by_many_threads_loads_once():
 def test_a_pickled_pipeline_predicts_and_trains():
     nlp, _ = trained()
     other = pickle.loads(pickle.dumps(nlp))
+    before = encoder_weights(other)
+    nlp.get_pipe("ctxvec").update(examples(nlp))  # leaves a batch that waits
+    copied = pickle.loads(pickle.dumps(nlp))
+    copied.update(examples(copied), sgd=Adam(0.01))
+    assert (encoder_weights(copied) != before).any()
     for text in TEXTS[:4]:
         a, b = nlp(text), other(text)
         np.testing.assert_array_equal(a._.ctxvec.layers, b._.ctxvec.layers)

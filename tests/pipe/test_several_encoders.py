@@ -99,6 +99,22 @@ def test_beside_spacy_s_own_tok2vec_of_the_same_width(tmp_path, place, caplog):
     np.testing.assert_array_equal(doc[0].vector, doc._.ctxvec.output[0])
 
 
+def test_tok2vec_without_a_listener_writes_doc_tensor_too(caplog):
+    logging.getLogger("spacy").propagate = True
+    nlp = tok2vec_pipeline()
+    nlp.remove_pipe("tagger")
+    add_encoder(nlp)
+    nlp.remove_pipe("ctxvec")
+    from toys import TINY
+
+    nlp.add_pipe("ctxvec", config={"model": TINY}, first=True)
+    nlp.get_pipe("ctxvec").initialize(lambda: examples(nlp), nlp=nlp)
+    doc = nlp(TEXT)
+    np.testing.assert_allclose(doc[0].vector, layers_of(doc)[0].mean(axis=0), atol=1e-6)
+    nlp.add_pipe("sentencizer")
+    assert sum("leaves doc.tensor alone" in record.message for record in caplog.records) == 1
+
+
 def test_spacy_s_listener_on_our_encoder_is_an_error():
     nlp = spacy.blank("en")
     add_encoder(nlp)

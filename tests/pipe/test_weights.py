@@ -67,6 +67,17 @@ def test_initialize_keeps_loaded_weights(tmp_path, native):
     assert (encoder_weights(loaded) == before).all()
 
 
+def test_the_loader_goes_before_a_shipped_model_that_was_used_already(native):
+    sizes = {**CONFIG.to_dict(), "init": "random"}
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ctxvec", config={"model": sizes})
+    shim = shim_of(nlp.get_pipe("ctxvec").model)
+    shim.adopt("en_sm", None)  # as the lazy first use would
+    nlp.config["initialize"]["components"]["ctxvec"] = {"loader": loader_config(native)}
+    nlp.initialize()
+    assert source(nlp) == "toy"
+
+
 def test_loading_a_pipeline_never_touches_the_shipped_model(tmp_path, monkeypatch):
     nlp, _ = trained()
     nlp.to_disk(tmp_path / "saved")
