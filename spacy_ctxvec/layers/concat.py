@@ -21,7 +21,9 @@ def Concat_v1(
 
     listener (Optional[Model[List[Doc], List[Floats2d]]]): `spacy-ctxvec.Listener.v1`, or any
         other tok2vec.
-    static (Optional[Model[List[Doc], Ragged]]): `spacy.StaticVectors.v2`, which needs `nO`.
+    static (Optional[Model[List[Doc], Ragged]]): `@layers = "spacy.StaticVectors.v2"`, which needs
+        `nO` and `init_W = {"@initializers": "glorot_uniform_init.v1"}` (its default for the latter
+        cannot be written into a config).
     hash (Optional[Model[List[Doc], List[Floats2d]]]): `spacy.MultiHashEmbed.v2` or the like.
     RETURNS (Model[List[Doc], List[Floats2d]]): (n_tokens, sum of widths) for each doc.
     """
