@@ -125,58 +125,32 @@ def forward(
     batch = WordBatch.of(docs, max(map(len, docs)) if carry else settings.window)
     if not len(batch.keys):
         return batch.rows(_no_rows(model)), partial(_no_backprop, docs)
-    if carry:
-        groups = [(np.arange(len(batch.keys)), batch.lengths)]
-    else:
-        groups = list(batch.groups(settings.max_batch_items))
+    groups = None if carry else batch.groups(settings.max_batch_items)
     if is_train:
-        return _begin_update(model, shim, docs, batch, groups)
+        return _begin_update(model, docs, batch, groups)
     with torch.no_grad():
         vectors, index = _word_vectors(shim, batch)
-        flat = _run(shim.module, vectors, index, groups)
+        flat = shim.module(vectors, index, batch.lengths, groups)
     return batch.rows(torch2xp(flat)), partial(_no_backprop, docs)
 
 
 def _begin_update(
-    model: Encoder,
-    shim: EncoderShim,
-    docs: Sequence[Doc],
-    batch: WordBatch,
-    groups: list[tuple[IntArray, IntArray]],
+    model: Encoder, docs: Sequence[Doc], batch: WordBatch, groups: list[IntArray] | None
 ) -> tuple[list[Floats3d], Callable[[Sequence[Floats3d]], list[Doc]]]:
-    module = shim.module
+    shim = shim_of(model)
     first_trainable = settings_of(model).first_trainable
-    set_trainable(module, first_trainable)
-    module.dropout = model.attrs["dropout_rate"]
+    set_trainable(shim.module, first_trainable)
+    shim.module.dropout = model.attrs["dropout_rate"]
     with torch.set_grad_enabled(first_trainable == 0):
         vectors, index = _word_vectors(shim, batch)
-    outputs = [module(vectors, index[positions], lengths) for positions, lengths in groups]
-    places = [torch.from_numpy(positions).to(shim.device) for positions, _ in groups]
-    flat = outputs[0].new_empty(len(index), *outputs[0].shape[1:])
-    with torch.no_grad():
-        for place, output in zip(places, outputs):
-            flat[place] = output
+    output = shim.module(vectors, index, batch.lengths, groups)
 
     def backprop(d_layers: Sequence[Floats3d]) -> list[Doc]:
         words = [xp2torch(array, device=shim.device) for array in batch.words(d_layers)]
-        gradient = torch.cat(words)
-        torch.autograd.backward(outputs, [gradient[place] for place in places])
+        torch.autograd.backward(output, torch.cat(words))
         return list(docs)
 
-    return batch.rows(torch2xp(flat)), backprop
-
-
-def _run(
-    module: BiLM, vectors: Tensor, index: IntArray, groups: list[tuple[IntArray, IntArray]]
-) -> Tensor:
-    if len(groups) == 1 and len(groups[0][1]) == 1:
-        return module(vectors, index, groups[0][1])
-    shape = (len(index), module.config.n_outputs, module.config.width)
-    flat = vectors.new_empty(shape)
-    for positions, lengths in groups:
-        place = torch.from_numpy(positions).to(vectors.device)
-        flat[place] = module(vectors, index[positions], lengths)
-    return flat
+    return batch.rows(torch2xp(output.detach())), backprop
 
 
 def _word_vectors(shim: EncoderShim, batch: WordBatch) -> tuple[Tensor, IntArray]:

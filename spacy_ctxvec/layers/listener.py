@@ -13,13 +13,16 @@ from spacy.tokens import Doc
 from thinc.api import Maxout, Model
 
 from .. import errors
+from ..nn.parallel import can_share, run_both
 from ..types import FloatArray, Floats2d, Floats3d
 from . import scalar_mix
+from .batching import cut, joined
 from .scalar_mix import Mix
 from .settings import Unsaved
 
 logger = logging.getLogger("spacy")
 STATE = "ctxvec_listener"
+MIN_TOKENS_TO_SHARE = 500
 
 
 class Upstream(Protocol):
@@ -118,8 +121,10 @@ def run_head(
     """Apply the layers of a `head` to all docs at once."""
     ops = head_layers[0].ops
     lengths = [len(array) for array in layers]
-    Y = ops.xp.concatenate([ops.asarray3f(array) for array in layers])
-    callbacks = []
+    X = joined([ops.asarray3f(array) for array in layers])
+    if not is_train:
+        return cut(_predict(head_layers, X), lengths), partial(_no_backprop, [])
+    Y, callbacks = X, []
     for layer in head_layers:
         Y, callback = layer(Y, is_train)
         callbacks.append(callback)
@@ -128,14 +133,25 @@ def run_head(
         gradient = ops.xp.concatenate([ops.asarray2f(array) for array in dY])
         for callback in reversed(callbacks):
             gradient = callback(gradient)
-        return _cut(gradient, lengths)
+        return cut(gradient, lengths)
 
-    return _cut(Y, lengths), backprop
+    return cut(Y, lengths), backprop
 
 
-def _cut(array: Any, lengths: Sequence[int]) -> list[Any]:
-    ends = np.cumsum(lengths)
-    return [array[end - length : end] for end, length in zip(ends, lengths)]
+def _predict(head_layers: Sequence[Model[Any, Any]], X: Floats3d) -> Floats2d:
+    """The layers of a head one after the other, for the two halves of the tokens at a time."""
+    half = len(X) // 2
+
+    def apply(Y: Any) -> Floats2d:
+        for layer in head_layers:
+            Y = layer.predict(Y)
+        return Y
+
+    if half < MIN_TOKENS_TO_SHARE or not isinstance(X, np.ndarray) or not can_share():
+        return apply(X)
+    return np.concatenate(
+        run_both(partial(apply, X[:half]), partial(apply, X[half:]), threads=True)
+    )
 
 
 def state_of(model: Model[Any, Any]) -> ListenerState:

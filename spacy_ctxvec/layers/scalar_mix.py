@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from thinc.api import Model
+from thinc.util import get_array_module
 
 from .. import errors
 from ..types import Floats1d, Floats2d, Floats3d
@@ -117,11 +118,15 @@ def forward(
     mean, deviation = model.get_param("mean"), model.get_param("deviation")
     # Standardising is folded into a scale and a shift, since X is the largest array here.
     scale = gamma(model) * s[:, None] / deviation
-    Y = X[:, 0] * scale[0]
-    for j in range(1, len(s)):
-        Y += X[:, j] * scale[j]
+    Y = weighted_sum(X, scale)
     Y -= (scale * mean).sum(axis=0)
     return Y, partial(_backprop, model, X, s, scale)
+
+
+def weighted_sum(X: Floats3d, scale: Floats1d | Floats2d) -> Floats2d:
+    """sum_j scale_j X_j: X (n_tokens, n_layers, width), scale (n_layers,) or (n_layers, width)."""
+    subscripts = "kjd,j->kd" if scale.ndim == 1 else "kjd,jd->kd"
+    return get_array_module(X).einsum(subscripts, X, scale)
 
 
 def _backprop(model: Mix, X: Floats3d, s: Floats1d, scale: Floats2d, dY: Floats2d) -> Floats3d:

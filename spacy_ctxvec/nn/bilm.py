@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
@@ -16,8 +17,8 @@ from ..text.characters import encode_marks, encode_words
 from ..types import IntArray
 from .char_encoder import ACTIVATIONS, CharEncoder
 from .lstm import LSTM, LSTMState
-from .packing import Packing, framed_index
-from .parallel import run_both
+from .packing import Packing, framed_index, inverse, token_positions
+from .parallel import can_share, run_both
 
 State = Literal["reset", "carry"]
 
@@ -76,6 +77,12 @@ class BiLMConfig:
     def token_width(self) -> int:
         """Width of the token layer, and of one direction of every other layer."""
         return self.width // 2
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the LSTMs have neither projection nor clips."""
+        clips = self.cell_clip or self.output_clip
+        return self.hidden_width == self.token_width and not clips
 
     @property
     def n_outputs(self) -> int:
@@ -181,37 +188,58 @@ class BiLM(nn.Module):
         ids = encode_marks(self.config.max_characters)
         return self.char_encoder(torch.from_numpy(ids).to(self.device))
 
-    def forward(self, vectors: Tensor, index: IntArray, lengths: IntArray) -> Tensor:
+    def forward(
+        self,
+        vectors: Tensor,
+        index: IntArray,
+        lengths: IntArray,
+        groups: Sequence[IntArray] | None = None,
+    ) -> Tensor:
         """All layers of every token, (n_tokens, n_layers + 1, width), sequence after sequence.
 
         vectors (n_distinct + 2, token_width): the token layer of each distinct word of the batch,
             after those of the two sentence marks (`mark_vectors`, `word_vectors`)
         index (n_tokens,): the row of each token in `vectors`, so 2 or more
         lengths (n_sequences,): tokens of each sequence, 1 or more
+        groups: numbers of the sequences that are read together, by default all at once
 
         Layer 0 is the token layer twice, so that all layers have one width.
         """
-        packing = Packing.of(lengths)
+        sequences = np.arange(len(lengths))
+        # The fused kernel is faster on a rectangle; where rows end matters to a carried state.
+        pad = self.state is None and self.config.is_plain
+        packings = [Packing.of(lengths, group, pad=pad) for group in groups or [sequences]]
         framed = framed_index(index, lengths)
+        tokens = token_positions(lengths)
         forward, backward = run_both(
-            partial(self._direction, 0, vectors, framed[packing.forward], packing),
-            partial(self._direction, 1, vectors, framed[packing.backward], packing),
-            threads=vectors.device.type == "cpu" and torch.get_num_threads() > 1,
+            partial(self._direction, 0, vectors, framed, tokens, packings),
+            partial(self._direction, 1, vectors, framed, tokens, packings),
+            threads=vectors.device.type == "cpu" and can_share(),
         )
-        token = self._dropped(vectors)[torch.from_numpy(index).to(vectors.device)]
-        pick_forward = torch.from_numpy(packing.from_forward).to(vectors.device)
-        pick_backward = torch.from_numpy(packing.from_backward).to(vectors.device)
-        layers = [torch.cat([token, token], dim=1)]
+        token = _rows(self._dropped(vectors), index)
+        layers = [token, token]
         for f, b in zip(forward, backward):
-            layers.append(torch.cat([f[pick_forward], b[pick_backward]], dim=1))
-        return torch.stack(layers, dim=1)
+            layers += [f, b]
+        shape = (len(index), self.config.n_outputs, self.config.width)
+        return torch.cat(layers, dim=1).view(shape)
 
     def _direction(
-        self, direction: int, vectors: Tensor, index: IntArray, packing: Packing
+        self,
+        direction: int,
+        vectors: Tensor,
+        framed: IntArray,
+        tokens: IntArray,
+        packings: Sequence[Packing],
     ) -> list[Tensor]:
-        """Packed outputs of each layer, (n_framed, token_width), in the direction's own order."""
-        x = vectors[torch.from_numpy(index).to(vectors.device)]
-        return self.run_stack(direction, x, packing)
+        """Outputs of each layer of one direction, (n_tokens, token_width), in order of the text."""
+        orders = [packing.backward if direction else packing.forward for packing in packings]
+        stacks = [
+            self.run_stack(direction, _rows(vectors, framed[order]), packing)
+            for order, packing in zip(orders, packings)
+        ]
+        place = inverse(np.concatenate(orders))[tokens]
+        layers = [parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*stacks)]
+        return [_rows(layer, place) for layer in layers]
 
     def run_stack(self, direction: int, x: Tensor, packing: Packing) -> list[Tensor]:
         """Packed token vectors of one direction (0 forward, 1 backward) -> every layer above."""
@@ -234,3 +262,7 @@ class BiLM(nn.Module):
         """Dropout where gradients are recorded: unlike the module's mode, that is a setting of the
         thread, so that others can predict meanwhile."""
         return dropout(x, self.dropout) if self.dropout and torch.is_grad_enabled() else x
+
+
+def _rows(tensor: Tensor, index: IntArray) -> Tensor:
+    return tensor.index_select(0, torch.from_numpy(index).to(tensor.device))

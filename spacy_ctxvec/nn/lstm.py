@@ -74,9 +74,13 @@ class LSTM(nn.Module):
         weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
         state = (h.unsqueeze(0), c.unsqueeze(0))
         train = torch.is_grad_enabled()  # cuDNN keeps what a backward pass needs only if told
-        y, h, c = torch._VF.lstm(  # type: ignore[attr-defined]
-            x, batch_sizes, state, weights, True, 1, 0.0, train, False
-        )
+        settings = (weights, True, 1, 0.0, train, False)
+        n_steps, n_rows = len(batch_sizes), len(h)
+        if n_steps * n_rows == len(x):  # all rows are equally long
+            steps = x.view(n_steps, n_rows, -1)
+            y, h, c = torch._VF.lstm(steps, state, *settings, False)  # type: ignore[attr-defined]
+            return y.view(len(x), -1), (h[0], c[0])
+        y, h, c = torch._VF.lstm(x, batch_sizes, state, *settings)  # type: ignore[attr-defined]
         return y, (h[0], c[0])
 
     def _stepwise(

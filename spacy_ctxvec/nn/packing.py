@@ -1,4 +1,4 @@
-"""Where each token of a ragged batch stands in packed order, read forwards and backwards."""
+"""Where each token of a ragged batch stands when it is read, forwards and backwards."""
 
 from __future__ import annotations
 
@@ -11,43 +11,47 @@ from ..types import IntArray
 
 @dataclass(frozen=True)
 class Packing:
-    """Index arrays between flat order (sequence after sequence) and packed order (`lstm`).
+    """The order in which sequences that are read together take their steps (`lstm`).
 
-    The sequences are framed: each has two sentence marks around its tokens.
+    Positions are flat ones: those of the whole batch, sequence after sequence, each framed by two
+    sentence marks.
 
     order         (n_sequences,)  packed row -> sequence, by falling length
     batch_sizes   (longest,)      rows still running at each step
     forward       (n_framed,)     packed position -> flat position
     backward      (n_framed,)     the same, each sequence read from its end
-    from_forward  (n_tokens,)     token without marks -> packed position, forward
-    from_backward (n_tokens,)     token without marks -> packed position, backward
+
+    A padded packing lets all rows run to the end of the longest one: the shorter ones read their
+    last mark again and again, which nothing that is kept depends on.
     """
 
     order: IntArray
     batch_sizes: IntArray
     forward: IntArray
     backward: IntArray
-    from_forward: IntArray
-    from_backward: IntArray
 
     @classmethod
-    def of(cls, lengths: IntArray) -> Packing:
-        """`lengths` (n_sequences,) counts the tokens of each sequence without its marks."""
+    def of(
+        cls, lengths: IntArray, sequences: IntArray | None = None, *, pad: bool = False
+    ) -> Packing:
+        """`lengths` (n_all_sequences,) counts the tokens of each sequence without its marks.
+
+        `sequences` are the numbers of those that are read together, by default all of them.
+        """
         framed = lengths + 2
         starts = np.cumsum(framed) - framed
-        order = np.argsort(-framed, kind="stable")
-        steps = np.arange(int(framed.max()))[:, None]
-        running = steps < framed[order]
-        forward = (starts[order] + steps)[running]
-        backward = ((starts + framed - 1)[order] - steps)[running]
-        tokens = token_positions(lengths)
+        if sequences is None:
+            sequences = np.arange(len(lengths))
+        order = sequences[np.argsort(-framed[sequences], kind="stable")]
+        steps = np.arange(int(framed[order[0]]))[:, None]
+        last = framed[order] - 1
+        read = np.minimum(steps, last)
+        running = (steps <= last) | pad
         return cls(
             order=order,
             batch_sizes=running.sum(axis=1),
-            forward=forward,
-            backward=backward,
-            from_forward=_inverse(forward)[tokens],
-            from_backward=_inverse(backward)[tokens],
+            forward=(starts[order] + read)[running],
+            backward=(starts[order] + last - read)[running],
         )
 
 
@@ -66,7 +70,9 @@ def framed_index(index: IntArray, lengths: IntArray) -> IntArray:
     return framed
 
 
-def _inverse(permutation: IntArray) -> IntArray:
-    inverse = np.empty_like(permutation)
-    inverse[permutation] = np.arange(len(permutation))
-    return inverse
+def inverse(order: IntArray) -> IntArray:
+    """Where in `order` each position stands, 0 .. its largest one; of those that are repeated, the
+    last time."""
+    places = np.empty(order.max() + 1, dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return places

@@ -40,6 +40,11 @@ def run_both(
     return one.result(), two.result()
 
 
+def can_share() -> bool:
+    """Whether this thread may use a second one."""
+    return torch.get_num_threads() > 1
+
+
 def settle_threads() -> None:
     """In a child process, one thread in all: those of the parent do not exist after a fork.
 

@@ -21,6 +21,7 @@ from thinc.util import to_numpy
 
 from .. import errors
 from ..formats.native import EncoderModel
+from ..layers.batching import cut, joined
 from ..layers.encoder import (
     RANDOM,
     Encoder,
@@ -31,6 +32,7 @@ from ..layers.encoder import (
     shim_of,
 )
 from ..layers.listener import ListenerState, state_of
+from ..layers.scalar_mix import weighted_sum
 from ..nn.parallel import gpu_was_forked
 from ..types import FloatArray, Floats3d
 from . import docdata, linking
@@ -175,14 +177,16 @@ class Ctxvec(TrainablePipe):
 
     def set_annotations(self, docs: Sequence[Doc], layers: Sequence[Floats3d]) -> None:
         """Put layers and output on the docs, as `store` and `store_dtype` say."""
+        if not layers:
+            return
         listeners = list(self._listener_states())
-        for doc, doc_layers in zip(docs, layers):
-            on_host = to_numpy(doc_layers)
+        output = weighted_sum(to_numpy(joined(layers)), self._output_weights)
+        for doc, doc_layers, rows in zip(docs, layers, cut(output, [len(x) for x in layers])):
             docdata.annotate(
                 doc,
                 self.name,
-                on_host,
-                np.tensordot(self._output_weights, on_host, axes=(0, 1)),
+                to_numpy(doc_layers),
+                rows.copy(),  # a Doc that is kept must not keep its batch
                 listeners=listeners,
                 store=self.store,
                 dtype=self.store_dtype,

@@ -38,7 +38,7 @@ def test_any_subset_trains_and_reloads(parts, tmp_path):
     words = ["Alice", "Bob", "town", "bank"]
     data = np.random.default_rng(0).normal(size=(len(words), 5)).astype("float32")
     for word in words:
-        nlp.vocab[word]  # noqa: B018
+        nlp.vocab[word]
     nlp.vocab.vectors = Vectors(strings=nlp.vocab.strings, data=data, keys=words)
     tok2vec = {"@architectures": "spacy-ctxvec.Concat.v1", **{part: PARTS[part] for part in parts}}
     nlp.add_pipe("tagger", config={"model": component_model("tagger", tok2vec)})

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_ctxvec.nn.packing import Packing, framed_index, token_positions
+from spacy_ctxvec.nn.packing import Packing, framed_index, inverse, token_positions
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=12).map(np.array)
 
@@ -33,13 +33,16 @@ def test_both_directions_are_permutations_that_torch_agrees_with(lengths):
         assert (packing.batch_sizes == want.batch_sizes.numpy()).all()
 
 
-@given(LENGTHS)
-def test_the_way_back_finds_every_token_and_no_mark(lengths):
-    packing = Packing.of(lengths)
+@given(LENGTHS, st.integers(1, 4))
+def test_groups_of_sequences_share_the_flat_order(lengths, n_groups):
+    groups = [g for g in np.array_split(np.arange(len(lengths))[::-1], n_groups) if len(g)]
+    packings = [Packing.of(lengths, group) for group in groups]
     tokens = token_positions(lengths)
-    assert (packing.forward[packing.from_forward] == tokens).all()
-    assert (packing.backward[packing.from_backward] == tokens).all()
     assert len(tokens) == lengths.sum()
+    for name in ("forward", "backward"):
+        order = np.concatenate([getattr(packing, name) for packing in packings])
+        assert sorted(order) == list(range(int((lengths + 2).sum())))
+        assert (order[inverse(order)[tokens]] == tokens).all()
 
 
 @given(LENGTHS)

@@ -29,7 +29,8 @@ def main(
     workdir: Annotated[
         Path, typer.Option(help="Working folder", envvar="CTXVEC_NER_WORKDIR")
     ] = Path(),
-    rounds: Annotated[int, typer.Option(help="Passes over the test sentences, each system")] = 7,
+    rounds: Annotated[int, typer.Option(help="Passes over all sentences, each system")] = 7,
+    batch_size: Annotated[int, typer.Option(help="Docs a batch; spaCy's default is 1,000")] = 1000,
     corpus: Annotated[str, typer.Option(help="wikigold or wnut17")] = "wikigold",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
@@ -39,7 +40,14 @@ def main(
     pipelines = {
         name: init_nlp(cell_config(cell, where, {}).interpolate()) for name, cell in cells.items()
     }
-    words = load_words(where.corpus(cells["hash"]) / "test.spacy", pipelines["hash"])
+    folder = where.corpus(cells["hash"])
+    words = [
+        sentence
+        for part in ("train", "dev", "test")
+        for sentence in load_words(folder / f"{part}.spacy", pipelines["hash"])
+    ]
+    for nlp in pipelines.values():
+        nlp.batch_size = batch_size
     speeds: dict[str, list[float]] = {name: [] for name in pipelines}
     for _ in range(rounds + 1):
         for name, nlp in pipelines.items():
@@ -47,6 +55,7 @@ def main(
     medians = {name: statistics.median(values[1:]) for name, values in speeds.items()}
     report = {
         "words": sum(map(len, words)),
+        "batch_size": batch_size,
         "words_per_second": {name: round(value) for name, value in medians.items()},
         "ratio": round(medians["ctxvec"] / medians["hash"], 2),
         "cache_hit_rate": round(hit_rate(pipelines["ctxvec"]), 3),
