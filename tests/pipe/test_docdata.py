@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
-from toys import ODD_TEXTS, blank_with_encoder, layers_of, listener, trained
+from toys import ODD_TEXTS, blank_with_encoder, examples, layers_of, listener, trained
 
 import spacy_ctxvec
 from spacy_ctxvec.errors import CtxvecError
@@ -240,6 +240,15 @@ def test_the_cleaner_takes_everything_off():
     assert not doc.user_data and not doc.user_hooks and not doc.user_token_hooks
     assert doc.tensor.size == 0
     assert doc[0].tag_
+
+
+def test_evaluation_with_the_cleaner_keeps_no_vectors():
+    """`nlp.evaluate` keeps all its Docs until the end, whatever the size of the dev set."""
+    nlp, _ = trained(store="layers")
+    nlp.add_pipe("ctxvec_cleaner", config={"tensor": True})
+    batch = examples(nlp)
+    nlp.evaluate(batch)
+    assert all(not e.predicted.user_data and not e.predicted.tensor.size for e in batch)
 
 
 def test_stored_arrays_do_not_hold_their_batch():

@@ -1,0 +1,50 @@
+"""Words of docs in groups of windows, and rows joined without a copy."""
+
+from __future__ import annotations
+
+import numpy as np
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+from toys import ODD_TEXTS, word_docs
+
+from spacy_ctxvec.layers.batching import WordBatch, cut, joined
+
+NLP = spacy.blank("en")
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 500))
+def test_groups_hold_every_window_once_within_the_limit(lengths, max_items):
+    batch = WordBatch(np.zeros(0, dtype=np.uint64), np.array(lengths), [], [])
+    groups = batch.groups(max_items)
+    assert sorted(np.concatenate(groups)) == list(range(len(lengths)))
+    for group in groups:
+        longest = batch.lengths[group].max()
+        assert len(group) == 1 or len(group) * longest <= max_items
+
+
+def test_rows_and_words_are_opposites():
+    docs = [NLP.make_doc(text) for text in [*ODD_TEXTS, *word_docs(NLP, 30)]]
+    batch = WordBatch.of(docs, 16)
+    assert batch.lengths.sum() == len(batch.keys) and batch.lengths.max() <= 16
+    layers = np.random.default_rng(0).normal(size=(len(batch.keys), 2, 3))
+    rows = batch.rows(layers)
+    assert [len(array) for array in rows] == [len(doc) for doc in docs]
+    np.testing.assert_array_equal(np.concatenate(batch.words(rows)), layers)
+    texts = [token.text for doc in docs for token in doc if not token.is_space]
+    assert [batch.text(key) for key in batch.keys.tolist()] == texts
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.data())
+def test_joined_is_concatenation_in_any_order_and_of_any_origin(lengths, data):
+    flat = np.arange(sum(lengths) * 6, dtype="float32").reshape(-1, 2, 3)
+    parts = cut(flat, lengths)
+    np.testing.assert_array_equal(joined(parts), flat)
+    mixed = [part.copy() if data.draw(st.booleans()) else part for part in parts]
+    mixed = data.draw(st.permutations(mixed))
+    np.testing.assert_array_equal(joined(mixed), np.concatenate(mixed))
+
+
+def test_joined_does_not_copy_what_is_in_order():
+    flat = np.zeros((6, 2, 3), dtype="float32")
+    assert np.shares_memory(joined(cut(flat, [1, 3, 2])), flat)
