@@ -180,12 +180,14 @@ class Ctxvec(TrainablePipe):
         if not layers:
             return
         listeners = list(self._listener_states())
-        output = weighted_sum(to_numpy(joined(layers)), self._output_weights)
-        for doc, doc_layers, rows in zip(docs, layers, cut(output, [len(x) for x in layers])):
+        lengths = [len(doc_layers) for doc_layers in layers]
+        on_host = to_numpy(joined(layers))
+        output = weighted_sum(on_host, self._output_weights)
+        for doc, doc_layers, rows in zip(docs, cut(on_host, lengths), cut(output, lengths)):
             docdata.annotate(
                 doc,
                 self.name,
-                to_numpy(doc_layers),
+                doc_layers,
                 rows.copy(),  # a Doc that is kept must not keep its batch
                 listeners=listeners,
                 store=self.store,
