@@ -14,7 +14,7 @@ test: $(INSTALLED)
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 # torch first and by itself: the versions in constraints.txt name its CPU build where there is one,
 # and nothing installed later may replace it by a larger one.
