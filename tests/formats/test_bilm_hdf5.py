@@ -17,6 +17,7 @@ from oracle import Oracle
 
 from spacy_ctxvec.errors import CtxvecError, MalformedModelError
 from spacy_ctxvec.formats.bilm_hdf5 import read_bilm_hdf5, read_options
+from spacy_ctxvec.layers.scalar_mix import ScalarMix_v1, settle
 from spacy_ctxvec.nn.packing import Packing
 from spacy_ctxvec.nn.softmax import WordSoftmax
 
@@ -94,21 +95,38 @@ def tf_tiny(reference):
     return folder, model
 
 
+def reference_mixes(layers: np.ndarray, weights: list[float], gamma: float) -> dict:
+    """Our mixes with the settings of the reference; `layers` (n_tokens, n_layers, width) are those
+    of a whole batch, over which its layer norm takes one mean and one variance for each layer."""
+    settings = {
+        "mix_avg": {"weights": weights, "standardize": False},
+        "mix_avg_layernorm": {"weights": weights, "standardize": True},
+        "top": {"mode": "top", "standardize": False},
+    }
+    full = np.ones_like(layers[0])
+    mean = full * layers.mean(axis=(0, 2))[:, None]
+    deviation = full * np.sqrt(layers.var(axis=(0, 2)) + 1e-12)[:, None]
+    mixes = {}
+    for name, arguments in settings.items():
+        mixes[name] = ScalarMix_v1(**arguments)
+        settle(mixes[name], mean, deviation)
+        mixes[name].set_param("gamma", np.array([gamma], dtype="float32"))
+    return mixes
+
+
 def test_every_layer_and_mix_of_a_model_from_the_training_code(tf_tiny, embed, parity):
     folder, model = tf_tiny
     spec = read_json(folder / "batches.json")
     want = np.load(folder / "expected_embeddings.npz")
-    weights = np.exp(spec["scalar_W"]) / np.exp(spec["scalar_W"]).sum()
     found: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {}
     model.carry_state("carry")
     for b, batch in enumerate(spec["batches"]):
-        for row, layers in enumerate(embed(model, batch, sentence_marks=True)):
+        rows = embed(model, batch, sentence_marks=True)
+        mixes = reference_mixes(np.concatenate(rows), spec["scalar_W"], spec["gamma"])
+        for row, layers in enumerate(rows):
             n = len(layers)
-            made = {
-                "lm_embeddings": layers.transpose(1, 0, 2),
-                "mix_avg": spec["gamma"] * np.tensordot(layers, weights, (1, 0)),
-                "top": spec["gamma"] * layers[:, -1],
-            }
+            made = {"lm_embeddings": layers.transpose(1, 0, 2)}
+            made |= {name: mix.predict(layers) for name, mix in mixes.items()}
             for key, value in made.items():
                 got, expected = found.setdefault(key, ([], []))
                 got.append(value)
