@@ -34,8 +34,8 @@ WRONG_SIZES = (
     "load other weights."
 )
 NO_TEXT_FILES = (
-    "No file in {folder} matches {patterns}. Set `text_folder` in the [pretrain] block of the "
-    "config, or the environment variable that it names, to the folder with the text."
+    "No file in {folder} matches {patterns}. Name the folder with the text with --text, or change "
+    "`train` and `heldout` in the [pretrain] block of the config."
 )
 NO_TEXT_FOLDER = (
     "Where is the text? Name its folder with --text, or set the environment variable CTXVEC_DATA "
@@ -205,3 +205,14 @@ OTHER_CORPUS = (
     "The corpus in {folder} was made with other settings: {field} was {found}, and the config says "
     "{expected}. Remove the folder to make it anew, or name another working folder."
 )
+DATA_FOLDER_MISSING = (
+    "Data sets are taken from the folder that the variable {variable} names; it is {state}. "
+    "Set it to a folder that holds {wanted}, for example: export {variable}=~/data.{address}"
+)
+DATA_SET_UNKNOWN = "No data set {name!r} in {root} (from {variable}); found: {found}.{address}"
+DATA_SET_AMBIGUOUS = "{name!r} names several data sets in {root}: {found}. Give the whole name."
+DATA_DEST_MISSING = (
+    "DEST is missing: say where {name} goes, as in `spacy ctxvec data {name} assets`."
+)
+DATA_DEST_IS_FILE = "DEST {dest} is a file; give a folder, new or existing."
+DATA_ADDRESS = " The original is at {address}; the files there may be laid out differently."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,12 @@ settings.load_profile("ctxvec")
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
+def _seeded() -> Iterator[None]:
+    """Every test starts from the same seed and leaves the number of threads as it was."""
+    n_threads = torch.get_num_threads()
     torch.manual_seed(0)
+    yield
+    torch.set_num_threads(n_threads)
 
 
 @pytest.fixture(scope="session")

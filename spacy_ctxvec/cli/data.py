@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from .. import errors
 from ..errors import CtxvecError
 
 VARIABLE = "CTXVEC_DATA"
@@ -38,15 +39,6 @@ ADDRESSES = {
     "squad/qamr": "github.com/uwnlp/qamr, data",
     "srl/propbank_ewt": "github.com/propbank/propbank-release, data/google/ewt",
 }
-FOLDER_MISSING = (
-    "Data sets are taken from the folder that the variable {variable} names; it is {state}. "
-    "Set it to a folder that holds {wanted}, for example: export {variable}=~/data.{address}"
-)
-SET_UNKNOWN = "No data set {name!r} in {root} (from {variable}); found: {found}.{address}"
-SET_AMBIGUOUS = "{name!r} names several data sets in {root}: {found}. Give the whole name."
-DEST_MISSING = "DEST is missing: say where {name} goes, as in `spacy ctxvec data {name} assets`."
-DEST_IS_FILE = "DEST {dest} is a file; give a folder, new or existing."
-ADDRESS = " The original is at {address}; the files there may be laid out differently."
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ def data_cli(
         return
     chosen = choose(sets, name, root)
     if dest is None:
-        raise CtxvecError(DEST_MISSING.format(name=chosen.name))
+        raise CtxvecError(errors.DATA_DEST_MISSING.format(name=chosen.name))
     files = copy_set(chosen, dest)
     if json:
         typer.echo(jsonlib.dumps({"name": chosen.name, "licence": chosen.licence, "files": files}))
@@ -92,7 +84,7 @@ def data_root(wanted: str | None = None) -> Path:
     if value and Path(value).expanduser().is_dir():
         return Path(value).expanduser()
     raise CtxvecError(
-        FOLDER_MISSING.format(
+        errors.DATA_FOLDER_MISSING.format(
             variable=VARIABLE,
             state=f"{value!r}, which is no folder" if value else "not set",
             wanted=f"the set {wanted!r}" if wanted else "sets, each a folder of its own",
@@ -120,7 +112,7 @@ def choose(sets: Mapping[str, DataSet], name: str, root: Path) -> DataSet:
     if not found:
         listed = ", ".join(f"{s.name} ({s.licence}, {_megabytes(s.size)})" for s in sets.values())
         raise CtxvecError(
-            SET_UNKNOWN.format(
+            errors.DATA_SET_UNKNOWN.format(
                 name=name,
                 root=root,
                 variable=VARIABLE,
@@ -130,7 +122,7 @@ def choose(sets: Mapping[str, DataSet], name: str, root: Path) -> DataSet:
         )
     if len(found) > 1:
         names = ", ".join(s.name for s in found)
-        raise CtxvecError(SET_AMBIGUOUS.format(name=name, root=root, found=names))
+        raise CtxvecError(errors.DATA_SET_AMBIGUOUS.format(name=name, root=root, found=names))
     return found[0]
 
 
@@ -140,7 +132,7 @@ def copy_set(source: DataSet, dest: Path) -> list[str]:
     RETURNS (list[str]): Names of the files, relative to the folder.
     """
     if dest.exists() and not dest.is_dir():
-        raise CtxvecError(DEST_IS_FILE.format(dest=dest))
+        raise CtxvecError(errors.DATA_DEST_IS_FILE.format(dest=dest))
     written = []
     for path in _files(source.path):
         name = path.relative_to(source.path).as_posix().removesuffix(".bz2")
@@ -180,7 +172,7 @@ def _address(name: str | None) -> str:
     if name is None:
         return ""
     matches = [a for known, a in ADDRESSES.items() if name in (known, known.split("/")[-1])]
-    return ADDRESS.format(address=matches[0]) if matches else ""
+    return errors.DATA_ADDRESS.format(address=matches[0]) if matches else ""
 
 
 def _print_sets(sets: Mapping[str, DataSet], as_json: bool) -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ..nn.bilm import BiLM
 from ..nn.packing import Packing, framed_index, token_positions
-from ..text.characters import encode_words
-from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, SPECIALS, UNKNOWN_ID, Corpus
+from ..text.characters import encode_marks, encode_words
+from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
 from ..types import IntArray
 
 PIECES_PER_POOL = 4096  # pieces sorted by length together: little padding, still a random order
@@ -25,7 +25,8 @@ class Batch:
         self.lengths = lengths = np.array([len(piece) for piece in pieces])
         self.n_tokens = int(lengths.sum())
         ids = np.concatenate(pieces)
-        self.types, rows = np.unique(ids, return_inverse=True)
+        types, rows = np.unique(ids, return_inverse=True)
+        self.words = [corpus.types[i] for i in types.tolist()]
         self.index = rows + 2
         framed_types = framed_index(self.index, lengths)
         framed_ids = np.full(len(framed_types), SENTENCE_START_ID)
@@ -36,7 +37,7 @@ class Batch:
         self._ids = (framed_ids[self.packing.forward], framed_ids[self.packing.backward])
 
     def inputs(self, direction: int) -> Tensor:
-        """Row of each packed position among the mark vectors and the vectors of `types`."""
+        """Row of each packed position among the mark vectors and the vectors of `words`."""
         return torch.from_numpy(self._rows[direction])
 
     def targets(self, direction: int, n_words: int) -> Tensor:
@@ -51,25 +52,11 @@ class Batch:
         return torch.from_numpy(after - np.repeat(sizes[:-1], sizes[1:]))
 
 
-class CharacterTable:
-    """Character ids of every type of a corpus, computed once."""
-
-    def __init__(self, types: list[str], max_characters: int):
-        words = types[len(SPECIALS) :]
-        self._words = torch.from_numpy(encode_words(words, max_characters).astype(np.int16))
-        self._marks = torch.from_numpy(
-            encode_words(SPECIALS[:2], max_characters, sentence_marks=True)
-        )
-
-    def rows(self, types: IntArray) -> Tensor:
-        """Character ids of the two sentence marks, then of `types`: (2 + n, max_characters)."""
-        words = self._words[torch.from_numpy(types - len(SPECIALS))].long()
-        return torch.cat([self._marks, words])
-
-
-def token_layer(model: BiLM, batch: Batch, characters: CharacterTable) -> Tensor:
+def token_layer(model: BiLM, batch: Batch) -> Tensor:
     """Vectors of the sentence marks and of the batch's types, (2 + n_types, token_width)."""
-    return model.char_encoder(characters.rows(batch.types))
+    max_characters = model.config.max_characters
+    ids = [encode_marks(max_characters), encode_words(batch.words, max_characters)]
+    return model.char_encoder(torch.from_numpy(np.concatenate(ids)))
 
 
 def top_layer(model: BiLM, direction: int, batch: Batch, vectors: Tensor) -> Tensor:

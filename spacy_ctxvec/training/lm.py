@@ -26,7 +26,6 @@ from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
 from ..types import IntArray
 from .batches import (
     Batch,
-    CharacterTable,
     all_batches,
     reading_batches,
     token_layer,
@@ -74,7 +73,6 @@ class LMTrainer:
         counts[[SENTENCE_START_ID, SENTENCE_END_ID]] = len(corpus.offsets) - 1
         softmax.start_from_counts(counts)
         self.sampler = Sampler(counts, config.n_samples, config.seed)
-        self.characters = CharacterTable(corpus.types, model.config.max_characters)
         self.parameters = [*model.parameters(), *softmax.parameters()]
         self.optimizer = torch.optim.AdamW(
             self.parameters,
@@ -159,7 +157,7 @@ class LMTrainer:
 
     def _backward(self, batch: Batch) -> float:
         """Accumulate the gradients of one batch; returns its loss."""
-        vectors = token_layer(self.model, batch, self.characters)
+        vectors = token_layer(self.model, batch)
         candidates = self.sampler.draw(self.step)
         targets = [batch.targets(direction, len(self.softmax.bias)) for direction in (0, 1)]
         rows = self.softmax.rows(torch.cat([candidates, *targets]))
@@ -199,10 +197,9 @@ class LMTrainer:
     @torch.no_grad()
     def measure_layers(self, corpus: Corpus, max_tokens: int) -> None:
         """Store mean and deviation of every number of every layer over held-out text."""
-        characters = CharacterTable(corpus.types, self.model.config.max_characters)
         layers = torch.cat(
             [
-                self.model(token_layer(self.model, batch, characters), batch.index, batch.lengths)
+                self.model(token_layer(self.model, batch), batch.index, batch.lengths)
                 for batch in reading_batches(corpus, max_tokens)
             ]
         )

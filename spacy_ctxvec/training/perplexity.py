@@ -14,7 +14,7 @@ import torch
 from ..nn.bilm import BiLM
 from ..nn.softmax import WordSoftmax
 from ..text.corpus import UNKNOWN_ID, Corpus
-from .batches import CharacterTable, reading_batches, token_layer, top_layer
+from .batches import reading_batches, token_layer, top_layer
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,12 @@ def evaluate(
 
     `corpus` must be `recoded` over the types of the training corpus.
     """
-    characters = CharacterTable(corpus.types, model.config.max_characters)
     n_words = len(softmax.bias)
     sums = np.zeros((2, 2))
     counts = np.zeros((2, 2))
     n_unknown = n_tokens = 0
     for batch in reading_batches(corpus, max_tokens):
-        vectors = token_layer(model, batch, characters)
+        vectors = token_layer(model, batch)
         for direction in (0, 1):
             targets = batch.targets(direction, n_words)
             hidden = top_layer(model, direction, batch, vectors)

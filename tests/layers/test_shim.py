@@ -49,7 +49,7 @@ def test_predicting_threads_never_see_dropout():
         return all(np.array_equal(a, b) for a, b in zip(model.predict(docs), expected))
 
     with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(agrees, range(600)))
+        assert all(pool.map(agrees, range(4 * 600)))
 
 
 def test_averages_reach_the_encoder():

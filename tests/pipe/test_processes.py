@@ -91,7 +91,7 @@ def test_four_threads_of_one_pipeline():
         return same and [t.tag_ for t in doc] == [t.tag_ for t in expected[i % 4]]
 
     with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(agrees, range(600)))
+        assert all(pool.map(agrees, range(4 * 600)))
 
 
 def test_first_use_by_many_threads_loads_once():

@@ -30,6 +30,12 @@ from spacy_ctxvec.training.perplexity import evaluate
 CONFIG = LMTrainingConfig(tokens=10**6, batch_tokens=60, n_samples=20, seed=3, threads=False)
 
 
+@pytest.fixture(autouse=True)
+def _one_thread_in_each_product() -> None:
+    """As in `LMTrainer.train`: the same bits need the same number of threads."""
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Corpus:
     random = np.random.default_rng(0)
@@ -159,7 +165,7 @@ def test_gradients_are_those_of_one_graph(corpus, sizes):
     got = [p.grad.clone() for p in trainer.parameters]
     trainer.optimizer.zero_grad()
     loss = torch.zeros(())
-    vectors = token_layer(trainer.model, batch, trainer.characters)
+    vectors = token_layer(trainer.model, batch)
     for direction in (0, 1):
         hidden = top_layer(trainer.model, direction, batch, vectors)
         targets = batch.targets(direction, 25)
@@ -180,7 +186,8 @@ def test_a_batch_predicts_each_next_word(corpus):
             for pair in pairwise(framed)
         ]
         rows = batch.inputs(direction)[batch.predictions()].numpy()
-        inputs = np.array([0, 1, *batch.types])[rows]
+        ids = {word: i for i, word in enumerate(corpus.types)}
+        inputs = np.array([0, 1, *(ids[word] for word in batch.words)])[rows]
         targets = batch.targets(direction, len(corpus.types)).numpy()
         assert sorted(zip(inputs.tolist(), targets.tolist())) == sorted(pairs)
     few = batch.targets(0, 10)
@@ -211,7 +218,7 @@ def test_perplexity_is_that_of_the_full_softmax(corpus, tiny_plain_config):
     for number in range(len(corpus.offsets) - 1):  # one piece at a time
         batch = Batch(corpus, np.array([number]))
         with torch.no_grad():
-            vectors = token_layer(trainer.model, batch, trainer.characters)
+            vectors = token_layer(trainer.model, batch)
             hidden = top_layer(trainer.model, 0, batch, vectors)
             losses.append(trainer.softmax.full_losses(0, hidden, batch.targets(0, 25))[:-1])
     assert math.isclose(found.forward, torch.cat(losses).mean().exp().item(), rel_tol=1e-4)
@@ -245,7 +252,7 @@ def test_layers_are_measured(corpus, tiny_model):
     trainer.measure_layers(corpus, 10**6)
     with torch.no_grad():
         batch = Batch(corpus, np.arange(len(corpus.offsets) - 1))
-        vectors = token_layer(trainer.model, batch, trainer.characters)
+        vectors = token_layer(trainer.model, batch)
         layers = tiny_model(vectors, batch.index, batch.lengths)
     assert torch.allclose(tiny_model.layer_mean, layers.mean(dim=0), atol=1e-5)
     assert torch.allclose(tiny_model.layer_deviation, layers.std(dim=0), atol=1e-3)
