@@ -15,17 +15,64 @@ class MalformedModelError(CtxvecError):
 
 UNREADABLE_TEXT = (
     "Cannot read {path} as UTF-8 text: {error}. Expected plain text, or text compressed as .gz, "
-    ".bz2 or .xz; convert the file or leave it out of the corpus."
+    ".bz2, .xz or .zst; convert the file or leave it out of the corpus."
 )
-EMPTY_CORPUS = "The corpus holds no words: every paragraph was empty. Check the paths."
+NEEDS_ZSTANDARD = (
+    "Reading {path} needs the package zstandard, which is not installed. Install it with "
+    "`pip install zstandard`, or compress the file in another way."
+)
+BAD_LINES = (
+    "{path} does not look like what its ending says: {found} of {lines} lines cannot be read, the "
+    "first in line {first}. Expected UTF-8 text (in .jsonl, one JSON record a line with the text "
+    'under "text"); convert the file to UTF-8, for instance with `iconv -t utf8`, or leave it out.'
+)
+BAD_DOCBIN = (
+    "Cannot read {path} as a DocBin: {error}. Expected what DocBin.to_disk() wrote; convert the "
+    "file again or leave it out of the corpus."
+)
+BAD_EXCLUDED = (
+    "Cannot read the evaluation text {path} as JSON: {error}. Mend the file, or leave it out of "
+    "the texts to exclude."
+)
+BAD_UNIT = 'unit = "{found}" is not known. Expected one of: {expected}.'
+NO_LANGUAGE = (
+    "There is no tokeniser for lang = \"{found}\": {error} Give one of spaCy's language codes, or "
+    '"xx" for none in particular.'
+)
+WORKER_FAILED = (
+    "Tokenising failed: {error}. If a process was killed, memory ran out: use fewer processes."
+)
+EMPTY_CORPUS = (
+    "The corpus holds no words. Documents left out as evaluation text: {excluded}; files without "
+    "text: {empty_files}. Check the paths."
+)
+NO_CORPUS = "There is no corpus in {folder}: no file {name}. Build it first, or check the path."
+BAD_CORPUS = (
+    "{path} is not what was written when the corpus was built. Expected: {what} {expected}; found: "
+    "{found}. Remove the folder and build the corpus again."
+)
+FOLDER_IN_USE = (
+    "{folder} is or holds something else than a corpus, which would be lost. Name a folder that is "
+    "new or empty."
+)
+NO_FILES = (
+    "No file in {folder} matches {patterns}. Expected the path of a file, a pattern like *.txt, or "
+    "a folder that holds such files; check the path."
+)
 BAD_SETTING = "The setting {field} = {found} of the biLM cannot work. Expected: {expected}."
 BAD_CHECKPOINT = (
     "Cannot read the checkpoint {path}: {error}. It may be cut off or come from another program; "
     "remove it to start again, or name another one."
 )
 LOSS_NOT_FINITE = (
-    "The loss became {loss} at step {step}. The last checkpoint is intact; resume from it with a "
-    "lower learn_rate or grad_clip."
+    "The loss became {loss}, its gradient's norm {norm}, at step {step}. The weights from before "
+    "that step are in the checkpoint, the words that it read in failed_batch.json beside it. Look "
+    "at them, or continue with a lower learn_rate or grad_clip, or with precision = \"float32\"."
+)
+NO_SOFTMAX = (
+    "{folder} holds no {name}, the softmax that its language model was trained with, which this "
+    "needs. Models that come from `spacy ctxvec pretrain` or `adapt` have it; files of encoders "
+    "alone, such as the shipped model, do not."
 )
 MALFORMED_MODEL = "Cannot read {path}: its {field} should be {expected}; found: {found}."
 WRONG_SIZES = (

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import srsly
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from .. import errors
 from ..training import pretrain as training
 from ..training.config import read_pretrain_config
+from ..training.estimate import estimate_run
 
 
 def pretrain_cli(
@@ -27,18 +28,48 @@ def pretrain_cli(
         Path | None,
         typer.Option("--text", help="Folder with the text; default: `text` in CTXVEC_DATA"),
     ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", help="Evaluation texts: leave out documents that overlap them"),
+    ] = None,
+    hours: Annotated[
+        float, typer.Option("--hours", help="End after so many hours of training")
+    ] = 0.0,
+    n_process: Annotated[
+        int, typer.Option("--n-process", "-n", help="Processes that tokenise; -1: all cores")
+    ] = 1,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Train from the beginning; default: resume")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Prepare the text, tell what training would take")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON record a line")] = False,
 ) -> None:
-    """Train a biLM on your own text. Run the same command again to continue after a stop."""
+    """Train a biLM on your own text. Run the same command again to resume after a stop."""
     config = read_pretrain_config(config_path, text_folder(text))
-    if json:
-        report = training.Progress(training=lambda record: print(srsly.json_dumps(record)))
-        folder = training.pretrain(config, work, report)
-        print(srsly.json_dumps({"model": str(folder)}))
+    config = replace(config, exclude=[*config.exclude, *map(_absolute, exclude or [])])
+    if hours:
+        config = replace(config, training=replace(config.training, hours=hours))
+    show = JsonLines() if json else Bars(config)
+    if dry_run:
+        with show as progress:
+            estimate = estimate_run(config, work, progress, n_process=n_process)
+        show.end(asdict(estimate), estimate.lines())
         return
-    with Bars(config) as report:
-        folder = training.pretrain(config, work, report)
-    Console().print(f"Model: {folder}")
+    if restart:
+        (work / training.CHECKPOINT).unlink(missing_ok=True)
+    with show as progress:
+        folder = training.pretrain(config, work, progress, n_process=n_process)
+    if folder is None:
+        show.end({"stopped": str(work)}, ["Stopped; the same command goes on from here."])
+    else:
+        show.end({"model": str(folder)}, [f"Model: {folder}"])
+
+
+def _absolute(pattern: str) -> str:
+    """A pattern of the command line is relative to where the command runs."""
+    return str(Path.cwd() / Path(pattern).expanduser())
 
 
 def text_folder(option: Path | None) -> Path:
@@ -48,6 +79,22 @@ def text_folder(option: Path | None) -> Path:
     if data is None:
         raise errors.CtxvecError(errors.NO_TEXT_FOLDER)
     return Path(data) / "text"
+
+
+class JsonLines:
+    """Progress as one JSON record a line."""
+
+    def __enter__(self) -> training.Progress:
+        return training.Progress(
+            problems=lambda line: print(srsly.json_dumps({"problem": line})),
+            training=lambda record: print(srsly.json_dumps(record), flush=True),
+        )
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def end(self, record: dict[str, Any], lines: list[str]) -> None:
+        print(srsly.json_dumps(record))
 
 
 class Bars:
@@ -63,23 +110,29 @@ class Bars:
 
     def __enter__(self) -> training.Progress:
         self.bar.start()
-        return training.Progress(corpus=self._corpus, training=self._training)
+        return training.Progress(
+            corpus=self._corpus, problems=self.bar.console.print, training=self._training
+        )
 
     def __exit__(self, *exception: object) -> None:
         self.bar.stop()
 
-    def _task(self, name: str, total: int) -> Any:
+    def end(self, record: dict[str, Any], lines: list[str]) -> None:
+        for line in lines:
+            self.bar.console.print(line, highlight=False)
+
+    def _task(self, name: str, total: float | None) -> Any:
         if name not in self.tasks:
             self.tasks[name] = self.bar.add_task(name, total=total, note="")
         return self.tasks[name]
 
     def _corpus(self, name: str, n_tokens: int) -> None:
-        self.bar.advance(self._task(name, self.config.corpus_tokens), n_tokens)
+        self.bar.advance(self._task(name, self.config.corpus_tokens or None), n_tokens)
 
     def _training(self, record: dict[str, Any]) -> None:
+        found = [f"{record[name]:.0f} {name}" for name in ("forward", "backward") if record[name]]
         note = (
             f"{record['tokens']:,} tokens, {record['tokens_per_second']:,}/s, held-out perplexity "
-            f"{record['forward']:.0f} forward, {record['backward']:.0f} backward"
+            f"{', '.join(found)}"
         )
-        task = self._task("training", self.config.training.tokens)
-        self.bar.update(task, completed=record["tokens"], note=note)
+        self.bar.update(self._task("training", 1.0), completed=record["done"], note=note)

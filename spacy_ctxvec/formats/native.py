@@ -3,7 +3,7 @@
 config.json              format version, architecture, sizes, language, tokenisation
 model.safetensors        the encoder's weights, float32 or float16
 softmax.safetensors      optional: the softmax it was trained with
-vocab.txt                optional: the words of that softmax, one a line
+vocab.txt                optional: the words of that softmax, one a line, specials first
 README.md                the model card, for people
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,14 @@ from torch import Tensor
 
 from .. import errors
 from ..nn.bilm import BiLM, BiLMConfig
+from ..nn.softmax import WordSoftmax
 
 FORMAT_VERSION = 1
 ARCHITECTURE = "bilm"
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
+SOFTMAX_FILE = "softmax.safetensors"
+VOCABULARY_FILE = "vocab.txt"
 RESERVED = ("format", "architecture", "sizes", "dtype")
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
@@ -108,6 +111,41 @@ def load_native(folder: Path) -> EncoderModel:
     info = {key: value for key, value in description.items() if key not in RESERVED}
     config = bilm_config(path, description.get("sizes"))
     return EncoderModel(config, read_safetensors(folder / WEIGHTS_FILE), info)
+
+
+def save_softmax(
+    softmax: WordSoftmax, words: Sequence[str], folder: Path, *, dtype: str = "float32"
+) -> None:
+    """Write the softmax of a language model and its words beside the encoder in `folder`."""
+    weights = {
+        name: tensor.detach().to("cpu", DTYPES[dtype]).contiguous()
+        for name, tensor in softmax.state_dict().items()
+    }
+    _replace(folder / VOCABULARY_FILE, "".join(f"{word}\n" for word in words).encode("utf8"))
+    _replace(folder / SOFTMAX_FILE, safetensors.torch.save(weights))
+
+
+def load_softmax(folder: Path) -> tuple[WordSoftmax, list[str]]:
+    """The softmax that `save_softmax` wrote, in float32, and its words."""
+    path = folder / SOFTMAX_FILE
+    if not path.exists():
+        raise errors.CtxvecError(errors.NO_SOFTMAX.format(folder=folder, name=SOFTMAX_FILE))
+    weights = read_safetensors(path)
+    try:
+        words = (folder / VOCABULARY_FILE).read_text("utf8").split("\n")[:-1]
+        n_words, width = weights["weight"].shape
+        input_width = weights["projections.0.weight"].shape[1]
+    except (OSError, UnicodeDecodeError, KeyError, ValueError, IndexError) as error:
+        raise errors.malformed_model(path, "softmax", "weights and words", error) from error
+    if len(words) != n_words:
+        found = f"{len(words)} in {VOCABULARY_FILE}"
+        raise errors.malformed_model(path, "number of words", n_words, found)
+    softmax = WordSoftmax(input_width=input_width, width=width, n_words=n_words)
+    try:
+        softmax.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+    except RuntimeError as error:
+        raise errors.malformed_model(path, "softmax", "weights that fit", error) from error
+    return softmax, words
 
 
 def bilm_config(path: Path, sizes: Any) -> BiLMConfig:

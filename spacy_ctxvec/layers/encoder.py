@@ -58,6 +58,7 @@ def BiLM_v1(
     activation: Literal["relu", "tanh"],
     n_highway: int,
     max_characters: int = 50,
+    directions: Literal["both", "forward", "backward"] = "both",
     init: str = "en_sm",
     state: Literal["reset", "carry"] = "reset",
     window: int = 128,
@@ -66,8 +67,9 @@ def BiLM_v1(
 ) -> Encoder:
     """A bidirectional language model over characters (ELMo; Peters et al. 2018).
 
-    width (int): Width of every layer, both directions together.
-    hidden_width (int): Cells of each LSTM; other than width / 2, the LSTMs are projected.
+    width (int): Width of every layer, all directions together.
+    hidden_width (int): Cells of each LSTM; other than the width of one direction, the LSTMs are
+        projected.
     n_layers (int): LSTM layers of each direction. The output has one layer more: the token layer.
     skip (bool): Add the input of every LSTM but the first to its output.
     cell_clip, output_clip (float): Bounds of the LSTM's cell and output; 0 for none.
@@ -76,6 +78,7 @@ def BiLM_v1(
     activation (str): Of the convolutions, "relu" or "tanh".
     n_highway (int): Highway layers after the convolutions.
     max_characters (int): UTF-8 bytes of a word that are read, its two marks included.
+    directions (str): "both", or only "forward" or "backward", for a one-directional model.
     init (str): Weights where no others were loaded: "en_sm" (shipped with the package) or "random".
     state (str): "reset" reads every window from the zero state, so that the same text always has
         the same vectors. "carry" goes on from the batch before, as the original programs do.

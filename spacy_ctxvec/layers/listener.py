@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from thinc.api import Maxout, Model
 
 from .. import errors
-from ..nn.parallel import can_share, run_both
+from ..nn.parallel import can_share, run_all
 from ..types import FloatArray, Floats2d, Floats3d
 from . import scalar_mix
 from .batching import cut, joined
@@ -150,7 +150,7 @@ def _predict(head_layers: Sequence[Model[Any, Any]], X: Floats3d) -> Floats2d:
     if half < MIN_TOKENS_TO_SHARE or not isinstance(X, np.ndarray) or not can_share():
         return apply(X)
     return np.concatenate(
-        run_both(partial(apply, X[:half]), partial(apply, X[half:]), threads=True)
+        run_all([partial(apply, X[:half]), partial(apply, X[half:])], threads=True)
     )
 
 

@@ -18,17 +18,20 @@ from ..types import IntArray
 from .char_encoder import ACTIVATIONS, CharEncoder
 from .lstm import LSTM, LSTMState
 from .packing import Packing, framed_index, inverse, token_positions
-from .parallel import can_share, run_both
+from .parallel import can_share, run_all
 
 State = Literal["reset", "carry"]
+
+DIRECTIONS = {"both": (0, 1), "forward": (0,), "backward": (1,)}
+"""Numbers of the directions behind each setting: 0 reads forward, 1 backward."""
 
 
 @dataclass(frozen=True)
 class BiLMConfig:
     """Sizes and clips of a biLM. The defaults are those of the shipped English model.
 
-    Each direction puts out `width / 2` numbers per token; where `hidden_width` differs from that,
-    every LSTM has a projection. A clip of 0 means none.
+    Each direction puts out `token_width` numbers per token, `width` over the number of directions;
+    where `hidden_width` differs from that, every LSTM has a projection. A clip of 0 means none.
     """
 
     width: int = 512
@@ -42,6 +45,7 @@ class BiLMConfig:
     activation: str = "relu"
     n_highway: int = 1
     max_characters: int = 50
+    directions: str = "both"
 
     def __post_init__(self) -> None:
         pairs = tuple((int(width), int(n)) for width, n in self.filters)
@@ -49,7 +53,9 @@ class BiLMConfig:
         for name in ("width", "hidden_width", "n_layers", "char_width", "n_highway"):
             least = 0 if name == "n_highway" else 1
             self._check_count(name, least, f"a whole number, {least} or more")
-        self._check("width", self.width % 2 == 0, "an even number above 0")
+        self._check("directions", self.directions in DIRECTIONS, ", ".join(DIRECTIONS))
+        both = self.directions == "both"
+        self._check("width", not (both and self.width % 2), "an even number above 0")
         self._check_count("max_characters", 3, "at least 3: a byte and its marks")
         for name in ("cell_clip", "output_clip"):
             clip = getattr(self, name)
@@ -76,7 +82,11 @@ class BiLMConfig:
     @property
     def token_width(self) -> int:
         """Width of the token layer, and of one direction of every other layer."""
-        return self.width // 2
+        return self.width // len(self.direction_numbers)
+
+    @property
+    def direction_numbers(self) -> tuple[int, ...]:
+        return DIRECTIONS[self.directions]
 
     @property
     def is_plain(self) -> bool:
@@ -98,8 +108,12 @@ class CarriedState:
     Only for reproducing their numbers: vectors then depend on the batches that came before.
     """
 
-    def __init__(self) -> None:
-        self._rows: dict[tuple[int, int], LSTMState] = {}
+    def __init__(self, rows: dict[tuple[int, int], LSTMState] | None = None):
+        self._rows = rows or {}
+
+    def state_dict(self) -> dict[tuple[int, int], LSTMState]:
+        """The states by (direction, layer), as the constructor takes them."""
+        return self._rows
 
     def take(self, direction: int, layer: int, rows: Tensor, widths: tuple[int, int]) -> LSTMState:
         """The states of `rows` in that order; rows never seen before start at zero."""
@@ -113,7 +127,7 @@ class CarriedState:
 
     def put(self, direction: int, layer: int, rows: Tensor, state: LSTMState) -> None:
         for part, new in zip(self._rows[direction, layer], state):
-            part[rows] = new.detach()
+            part[rows] = new.detach().to(part.dtype)
 
 
 def _with_rows(part: Tensor, n_rows: int) -> Tensor:
@@ -138,8 +152,8 @@ class BiLM(nn.Module):
             n_highway=config.n_highway,
             output_width=config.token_width,
         )
-        self.forward_lstms = self._stack()
-        self.backward_lstms = self._stack()
+        self.forward_lstms = self._stack(0)
+        self.backward_lstms = self._stack(1)
         self.layer_mean: Tensor
         self.layer_deviation: Tensor
         # Over the text it was trained on; what a mix standardises its layers with.
@@ -148,8 +162,9 @@ class BiLM(nn.Module):
         self.dropout = 0.0
         self.state: CarriedState | None = None
 
-    def _stack(self) -> nn.ModuleList:
+    def _stack(self, direction: int) -> nn.ModuleList:
         config = self.config
+        n_layers = config.n_layers if direction in config.direction_numbers else 0
         return nn.ModuleList(
             LSTM(
                 input_width=config.token_width,
@@ -158,7 +173,7 @@ class BiLM(nn.Module):
                 cell_clip=config.cell_clip,
                 output_clip=config.output_clip,
             )
-            for _ in range(config.n_layers)
+            for _ in range(n_layers)
         )
 
     @property
@@ -203,7 +218,7 @@ class BiLM(nn.Module):
         lengths (n_sequences,): tokens of each sequence, 1 or more
         groups: numbers of the sequences that are read together, by default all at once
 
-        Layer 0 is the token layer twice, so that all layers have one width.
+        Layer 0 is the token layer, once per direction, so that all layers have one width.
         """
         sequences = np.arange(len(lengths))
         # The fused kernel is faster on a rectangle; where rows end matters to a carried state.
@@ -211,15 +226,16 @@ class BiLM(nn.Module):
         packings = [Packing.of(lengths, group, pad=pad) for group in groups or [sequences]]
         framed = framed_index(index, lengths)
         tokens = token_positions(lengths)
-        forward, backward = run_both(
-            partial(self._direction, 0, vectors, framed, tokens, packings),
-            partial(self._direction, 1, vectors, framed, tokens, packings),
+        directions = run_all(
+            [
+                partial(self._direction, direction, vectors, framed, tokens, packings)
+                for direction in self.config.direction_numbers
+            ],
             threads=vectors.device.type == "cpu" and can_share(),
         )
-        token = _rows(self._dropped(vectors), index)
-        layers = [token, token]
-        for f, b in zip(forward, backward):
-            layers += [f, b]
+        layers = [_rows(self.dropped(vectors), index)] * len(directions)
+        for of_layer in zip(*directions):
+            layers += of_layer
         shape = (len(index), self.config.n_outputs, self.config.width)
         return torch.cat(layers, dim=1).view(shape)
 
@@ -234,31 +250,39 @@ class BiLM(nn.Module):
         """Outputs of each layer of one direction, (n_tokens, token_width), in order of the text."""
         orders = [packing.backward if direction else packing.forward for packing in packings]
         stacks = [
-            self.run_stack(direction, _rows(vectors, framed[order]), packing)
+            self.run_stack(
+                direction, _rows(vectors, framed[order]), packing.batch_sizes, packing.order
+            )
             for order, packing in zip(orders, packings)
         ]
         place = inverse(np.concatenate(orders))[tokens]
         layers = [parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*stacks)]
         return [_rows(layer, place) for layer in layers]
 
-    def run_stack(self, direction: int, x: Tensor, packing: Packing) -> list[Tensor]:
-        """Packed token vectors of one direction (0 forward, 1 backward) -> every layer above."""
-        batch_sizes = torch.from_numpy(packing.batch_sizes)
-        rows = torch.from_numpy(packing.order).to(x.device)
+    def run_stack(
+        self, direction: int, x: Tensor, batch_sizes: IntArray, order: IntArray
+    ) -> list[Tensor]:
+        """Packed token vectors of one direction (0 forward, 1 backward) -> every layer above.
+
+        `batch_sizes` and `order` are those of a `Packing`: the rows still running at each step,
+        and the batch row whose carried state each of them continues.
+        """
+        sizes = torch.from_numpy(batch_sizes)
+        rows = torch.from_numpy(order).to(x.device)
         outputs: list[Tensor] = []
         lstms = self.backward_lstms if direction else self.forward_lstms
         for layer, lstm in enumerate(lstms):
-            x = self._dropped(x)
+            x = self.dropped(x)
             widths = (self.config.token_width, self.config.hidden_width)
             before = self.state and self.state.take(direction, layer, rows, widths)
-            y, after = lstm(x, batch_sizes, before)
+            y, after = lstm(x, sizes, before)
             if self.state:
                 self.state.put(direction, layer, rows, after)
             x = y + x if self.config.skip and layer else y
             outputs.append(x)
         return outputs
 
-    def _dropped(self, x: Tensor) -> Tensor:
+    def dropped(self, x: Tensor) -> Tensor:
         """Dropout where gradients are recorded: unlike the module's mode, that is a setting of the
         thread, so that others can predict meanwhile."""
         return dropout(x, self.dropout) if self.dropout and torch.is_grad_enabled() else x

@@ -26,6 +26,8 @@ class LSTM(nn.Module):
 
     Without projection and clips that is the plain LSTM, for which the library's fused kernel is
     used. A clip of 0 means none. The stored bias includes the forget bias.
+
+    Computes in the precision of its input, whatever that of the weights.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class LSTM(nn.Module):
     ) -> tuple[Tensor, LSTMState]:
         """`batch_sizes` (longest,) is an int64 tensor on the CPU; `state` is zero by default."""
         h, c = state or self._zero_state(x, int(batch_sizes[0]))
+        h, c = h.to(x.dtype), c.to(x.dtype)
         return (self._fused if self.is_plain else self._stepwise)(x, batch_sizes, h, c)
 
     def _zero_state(self, x: Tensor, n_rows: int) -> LSTMState:
@@ -72,6 +75,7 @@ class LSTM(nn.Module):
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
         weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
+        weights = [weight.to(x.dtype) for weight in weights]
         state = (h.unsqueeze(0), c.unsqueeze(0))
         train = torch.is_grad_enabled()  # cuDNN keeps what a backward pass needs only if told
         settings = (weights, True, 1, 0.0, train, False)
@@ -86,14 +90,15 @@ class LSTM(nn.Module):
     def _stepwise(
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
-        from_input = torch.addmm(self.bias, x, self.weight_ih.t())
+        w_ih, w_hh, bias = (w.to(x.dtype) for w in (self.weight_ih, self.weight_hh, self.bias))
+        from_input = torch.addmm(bias, x, w_ih.t())
         outputs, ended_h, ended_c = [], [], []
         for z in from_input.split(batch_sizes.tolist()):
             if len(z) < len(h):  # the shortest rows, at the end of the batch, are finished
                 ended_h.append(h[len(z) :])
                 ended_c.append(c[len(z) :])
                 h, c = h[: len(z)], c[: len(z)]
-            h, c = self._step(torch.addmm(z, h, self.weight_hh.t()), c)
+            h, c = self._step(torch.addmm(z, h, w_hh.t()), c)
             outputs.append(h)
         final = (torch.cat([h, *reversed(ended_h)]), torch.cat([c, *reversed(ended_c)]))
         return torch.cat(outputs), final
@@ -105,7 +110,7 @@ class LSTM(nn.Module):
             c = c.clamp(-self.cell_clip, self.cell_clip)
         h = torch.sigmoid(o) * torch.tanh(c)
         if self.weight_hr is not None:
-            h = h @ self.weight_hr.t()
+            h = h @ self.weight_hr.to(h.dtype).t()
         if self.output_clip:
             h = h.clamp(-self.output_clip, self.output_clip)
         return h, c

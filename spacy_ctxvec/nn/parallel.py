@@ -9,14 +9,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import torch
 
-First = TypeVar("First")
-Second = TypeVar("Second")
+Result = TypeVar("Result")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _settled: set[int] = set()
@@ -24,20 +23,17 @@ _forked = False
 _lock = threading.Lock()
 
 
-def run_both(
-    first: Callable[[], First], second: Callable[[], Second], *, threads: bool
-) -> tuple[First, Second]:
-    """`(first(), second())`; with `threads`, at the same time, on one thread each.
+def run_all(functions: Sequence[Callable[[], Result]], *, threads: bool) -> list[Result]:
+    """What each of one or two functions returns; with `threads`, they run at the same time.
 
     Gradient recording is per thread in PyTorch, so the caller's setting is handed on.
     """
-    if not threads:
-        return first(), second()
+    if not threads or len(functions) < 2:
+        return [function() for function in functions]
     pool, grad = _pool(), torch.is_grad_enabled()
-    one = pool.submit(_with_grad_mode, first, grad)
-    two = pool.submit(_with_grad_mode, second, grad)
-    two.exception()  # the second must have ended, even where the first failed
-    return one.result(), two.result()
+    running = [pool.submit(_with_grad_mode, function, grad) for function in functions]
+    wait(running)  # all must have ended, even where one failed
+    return [future.result() for future in running]
 
 
 def can_share() -> bool:
@@ -99,7 +95,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _with_grad_mode(function: Callable[[], Second], enabled: bool) -> Second:
+def _with_grad_mode(function: Callable[[], Result], enabled: bool) -> Result:
     with torch.set_grad_enabled(enabled):
         return function()
 

@@ -1,21 +1,22 @@
 """The softmax over words that a biLM is trained with, full or by samples.
 
-Sampling: candidate words are drawn with probability proportional to frequency^0.75, and every
-logit is corrected by the logarithm of its word's expected count (Jean et al. 2015, section 3), so
-that the sampled gradient estimates the full one. A sampled loss is NOT a log perplexity.
+Sampling: candidate words are drawn from a fixed distribution, and every logit is corrected by the
+logarithm of its word's expected count (Jean et al. 2015, section 3), so that the sampled gradient
+estimates the full one. A sampled loss is NOT a log perplexity.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, embedding, linear
+from torch.nn.functional import embedding
 
-from ..types import IntArray
+from ..types import FloatArray, IntArray
 
-PREDICTIONS_PER_BLOCK = 256  # of the full softmax: bounds its memory, not its result
+PREDICTIONS_PER_BLOCK = 256  # bounds the memory of the logits, and keeps them in the core's cache
 
 
 class WordSoftmax(nn.Module):
@@ -30,65 +31,127 @@ class WordSoftmax(nn.Module):
         self.weight = nn.Parameter(torch.randn(n_words, width) / math.sqrt(width))
         self.bias = nn.Parameter(torch.zeros(n_words))
 
+    @property
+    def n_words(self) -> int:
+        return len(self.bias)
+
     def start_from_counts(self, counts: IntArray) -> None:
         """Set the biases to the log relative frequency of each word, the best constant guess."""
-        smoothed = torch.from_numpy(counts).double() + 1
-        self.bias.data.copy_((smoothed / smoothed.sum()).log())
+        self.bias.data.copy_(log_frequencies(counts))
+
+    def project(self, direction: int, hidden: Tensor) -> Tensor:
+        """Top layer (n, input_width) -> what `weight` is multiplied with, (n, width)."""
+        return self.projections[direction](hidden)
 
     def full_losses(self, direction: int, hidden: Tensor, targets: Tensor) -> Tensor:
         """Negative log-likelihood over all words of targets (n,), given hidden (n, input_width)."""
-        x = self.projections[direction](hidden)
-        blocks = zip(x.split(PREDICTIONS_PER_BLOCK), targets.split(PREDICTIONS_PER_BLOCK))
-        losses = [
-            cross_entropy(linear(part, self.weight, self.bias), target, reduction="none")
-            for part, target in blocks
-        ]
-        return torch.cat(losses)
+        return full_losses(self.project(direction, hidden), targets, self.weight, self.bias)
 
-    def rows(self, ids: Tensor) -> Tensor:
-        """Weight and bias of each word side by side, (n, width + 1)."""
-        return torch.cat([embedding(ids, self.weight), embedding(ids, self.bias[:, None])], dim=1)
+    def rows(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights (n, width) and biases (n,) of these words."""
+        return embedding(ids, self.weight), embedding(ids, self.bias[:, None])[:, 0]
 
-    def project(self, direction: int, hidden: Tensor) -> Tensor:
-        """`hidden` made ready for a product with `rows`, (n, width + 1)."""
-        x = self.projections[direction](hidden)
-        return torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+
+def log_frequencies(counts: IntArray) -> Tensor:
+    """Log relative frequency of each word, one more occurrence granted to all."""
+    smoothed = torch.from_numpy(counts).double() + 1
+    return (smoothed / smoothed.sum()).log().float()
+
+
+def full_losses(x: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Negative log-likelihood of targets (n,) under softmax(x weight^T + bias)."""
+    true = (x.float() * embedding(targets, weight)).sum(dim=1) + bias[targets]
+    return log_sum_exp(x, weight, bias) - true
+
+
+def sampled_losses(
+    x: Tensor,
+    targets: Tensor,
+    target_rows: tuple[Tensor, Tensor],
+    candidates: Tensor,
+    candidate_rows: tuple[Tensor, Tensor],
+    log_expected: Tensor,
+) -> Tensor:
+    """Losses (n,) of the predictions x (n, width), over their targets and the sorted candidates.
+
+    `*_rows` come from `WordSoftmax.rows`; `log_expected` is the sampler's. A candidate that is the
+    prediction's own target is left out, as it would be counted twice.
+    """
+    weight, bias = target_rows
+    true = (x.float() * weight).sum(dim=1) + bias - log_expected[targets]
+    weight, bias = candidate_rows
+    place = torch.searchsorted(candidates, targets).clamp_(max=len(candidates) - 1)
+    own = torch.where(candidates[place] == targets, place, -1)
+    others = log_sum_exp(x, weight, bias - log_expected[candidates], own)
+    return torch.logaddexp(true, others) - true
+
+
+def log_sum_exp(x: Tensor, weight: Tensor, bias: Tensor, omit: Tensor | None = None) -> Tensor:
+    """Logarithm of the sum over all rows of exp(x weight^T + bias), (n,), in float32.
+
+    omit (n,): a row that is left out of each sum, -1 for none. The products are made in the
+    precision of `x`; the logits of few predictions exist at a time, and again on the way back.
+    """
+    if omit is None:
+        omit = torch.full((len(x),), -1, device=x.device)
+    return _LogSumExp.apply(x, weight, bias, omit)  # type: ignore[no-any-return]
+
+
+class _LogSumExp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, omit: Tensor) -> Tensor:
+        columns = weight.to(x.dtype).t()
+        starts = range(0, len(x), PREDICTIONS_PER_BLOCK)
+        blocks = [_logits(x, columns, bias, omit, start).logsumexp(dim=1) for start in starts]
+        sums = torch.cat(blocks) if blocks else bias.new_zeros(0)
+        ctx.save_for_backward(x, weight, bias, omit, sums)
+        return sums
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        x, weight, bias, omit, sums = ctx.saved_tensors
+        rows = weight.to(x.dtype)
+        d_x, d_weight, d_bias = (
+            torch.empty_like(x),
+            torch.zeros_like(weight),
+            torch.zeros_like(bias),
+        )
+        for start in range(0, len(x), PREDICTIONS_PER_BLOCK):
+            part = slice(start, start + PREDICTIONS_PER_BLOCK)
+            logits = _logits(x, rows.t(), bias, omit, start)
+            d_logits = logits.sub_(sums[part, None]).exp_().mul_(gradients[0][part, None])
+            d_bias += d_logits.sum(dim=0)
+            d_logits = d_logits.to(x.dtype)
+            torch.mm(d_logits, rows, out=d_x[part])
+            d_weight += d_logits.t() @ x[part]
+        return d_x, d_weight, d_bias, None
+
+
+def _logits(x: Tensor, columns: Tensor, bias: Tensor, omit: Tensor, start: int) -> Tensor:
+    part = slice(start, start + PREDICTIONS_PER_BLOCK)
+    logits = (x[part] @ columns).to(bias.dtype).add_(bias)
+    omitted = torch.nonzero(omit[part] >= 0)[:, 0]
+    logits[omitted, omit[part][omitted]] = -math.inf
+    return logits
 
 
 class Sampler:
-    """Draws the candidate words of a step; the draw of a step depends on seed and step alone."""
+    """Draws the candidate words of a step; the draw of a step depends on seed and step alone.
 
-    def __init__(self, counts: IntArray, n_samples: int, seed: int):
-        weights = torch.from_numpy(counts).double().clamp(min=0.5) ** 0.75
-        self.probabilities = weights / weights.sum()
+    probabilities (n_words,): of each word in one draw.
+    """
+
+    def __init__(self, probabilities: FloatArray, n_samples: int, seed: int):
+        self.probabilities = torch.from_numpy(probabilities)
         self.n_samples = n_samples
         self.seed = seed
         log_missed = n_samples * torch.log1p(-self.probabilities)
         self.log_expected = torch.log(-torch.expm1(log_missed)).float()
 
     def draw(self, step: int) -> Tensor:
-        """Distinct word ids, at most `n_samples`."""
+        """Distinct word ids in rising order, at most `n_samples`."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         drawn = torch.multinomial(
             self.probabilities, self.n_samples, replacement=True, generator=generator
         )
         return drawn.unique()
-
-
-def sampled_loss(
-    x: Tensor,
-    targets: Tensor,
-    target_rows: Tensor,
-    candidates: Tensor,
-    candidate_rows: Tensor,
-    log_expected: Tensor,
-) -> Tensor:
-    """Mean loss of the predictions x (n, width + 1) of `project`, over target and candidates.
-
-    `*_rows` come from `WordSoftmax.rows`; `log_expected` is the sampler's. A candidate that is the
-    prediction's own target is left out, as it would be counted twice.
-    """
-    true = (x * target_rows).sum(dim=1) - log_expected[targets]
-    others = x @ candidate_rows.t() - log_expected[candidates]
-    others = others.masked_fill(targets[:, None] == candidates, -math.inf)
-    return (torch.logaddexp(true, others.logsumexp(dim=1)) - true).mean()

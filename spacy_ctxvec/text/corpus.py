@@ -1,180 +1,183 @@
-"""A tokenised pretraining corpus on disk: built once by streaming, then memory-mapped.
+"""A tokenised pretraining corpus: opened from the folder that `build_corpus` wrote, or in memory.
 
 The folder holds
 
-    types.txt      every distinct token, one a line; sentence marks and unknown word first, then
-                   by falling frequency, so that the first n lines are a vocabulary of n words
+    types.json     every distinct token; sentence marks and unknown word first, then by falling
+                   frequency, so that the first n are a vocabulary of n words
     counts.npy     (n_types,) int64
-    ids.npy        (n_tokens,) int32, rows of types.txt
-    offsets.npy    (n_pieces + 1,) int64, where each piece of text starts in ids.npy
-    meta.json      where it came from
+    ids-00000.npy  (n_tokens of the shard,) int32, rows of types.json; and so on
+    offsets.npy    (n_pieces + 1,) int64, where each piece starts, counted over all shards
+    meta.json      what it was made from, what was wrong with that, and the checksums of the rest
 """
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
+import json
 import zlib
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-import srsly
 from numpy.typing import NDArray
 
 from .. import errors
 from ..types import IntArray
-from .windows import window_ends
 
 SPECIALS = ("<S>", "</S>", "<UNK>")
 SENTENCE_START_ID, SENTENCE_END_ID, UNKNOWN_ID = range(3)
-OPENERS: dict[str, Callable[..., IO[str]]] = {
-    ".bz2": bz2.open,  # type: ignore[dict-item]
-    ".gz": gzip.open,  # type: ignore[dict-item]
-    ".xz": lzma.open,  # type: ignore[dict-item]
-}
-UNREADABLE = (UnicodeDecodeError, EOFError, OSError, lzma.LZMAError, zlib.error)
+TYPES, COUNTS, OFFSETS, META = "types.json", "counts.npy", "offsets.npy", "meta.json"
+SHARD = "ids-"  # and its number
+FORMAT = 2
+BLOCK = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Corpus:
-    """See the module's text; a piece is a stretch of one paragraph, `max_tokens` at most."""
+    """See the module's text. Ids of a piece are read with `piece`, and mapped if `recoded`."""
 
     types: list[str]
     counts: IntArray
-    ids: NDArray[np.int32]
     offsets: IntArray
+    shards: list[NDArray[np.int32]]
+    shard_starts: list[int]  # the token that each shard starts with
     meta: dict[str, Any]
+    folder: Path | None = None
+    mapping: NDArray[np.int32] | None = None
 
     @classmethod
     def open(cls, folder: Path) -> Corpus:
+        """Map the shards of a folder into memory.
+
+        CtxvecError if a file is missing, cut off or unreadable; changes within it, `verify` finds.
+        """
+        folder = Path(folder)
+        meta = _read_meta(folder)
+        for name, expected in meta["files"].items():
+            _check(folder / name, "size in bytes", expected["bytes"], _size(folder / name))
+        names = [name for name in meta["files"] if name.startswith(SHARD)]
+        shards = [_read(_mapped, folder / name) for name in names]
         return cls(
-            types=(folder / "types.txt").read_text("utf8").split("\n"),
-            counts=np.load(folder / "counts.npy"),
-            ids=np.load(folder / "ids.npy", mmap_mode="r"),
-            offsets=np.load(folder / "offsets.npy"),
-            meta=dict(srsly.read_json(folder / "meta.json")),  # type: ignore[call-overload]
+            types=_read(_parsed, folder / TYPES),
+            counts=_read(np.load, folder / COUNTS),
+            offsets=_read(_mapped, folder / OFFSETS),
+            shards=shards,
+            shard_starts=[0, *np.cumsum([len(shard) for shard in shards])[:-1].tolist()],
+            meta=meta,
+            folder=folder,
         )
 
+    @classmethod
+    def in_memory(
+        cls, pieces: Sequence[Sequence[str]], meta: dict[str, Any] | None = None
+    ) -> Corpus:
+        """A small corpus of these pieces of words; none of them may be empty."""
+        counted = Counter(chain.from_iterable(pieces))
+        words = sorted(counted, key=lambda word: (-counted[word], word))
+        row = {word: i for i, word in enumerate(words, len(SPECIALS))}
+        ids = np.array([row[word] for piece in pieces for word in piece], dtype=np.int32)
+        return cls(
+            types=[*SPECIALS, *words],
+            counts=np.array([0] * len(SPECIALS) + [counted[word] for word in words]),
+            offsets=np.cumsum([0, *map(len, pieces)]),
+            shards=[ids],
+            shard_starts=[0],
+            meta=meta or {},
+        )
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        """Tokens of each piece, (n_pieces,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def n_tokens(self) -> int:
+        return int(self.offsets[-1])
+
     def piece(self, number: int) -> NDArray[np.int32]:
-        return self.ids[self.offsets[number] : self.offsets[number + 1]]
+        """The ids of one piece, (n_tokens of it,)."""
+        start, end = int(self.offsets[number]), int(self.offsets[number + 1])
+        shard = bisect_right(self.shard_starts, start) - 1
+        first = self.shard_starts[shard]
+        ids = self.shards[shard][start - first : end - first]
+        return ids if self.mapping is None else self.mapping[ids]
 
     def recoded(self, types: Sequence[str]) -> Corpus:
         """The same text over the first types of another corpus, with its own unknown types last.
 
         Held-out text is read so: its known words take the ids that the model was trained with.
         """
-        row = {word: i for i, word in enumerate(types)}
+        n_special = len(SPECIALS)  # a text may hold a word spelled like them, which is none
+        row = {word: i for i, word in enumerate(types[n_special:], n_special)}
         extended = list(types)
-        mapping = np.empty(len(self.types), dtype=np.int32)
-        for i, word in enumerate(self.types):
+        mapping = np.arange(len(self.types), dtype=np.int32)
+        for i, word in enumerate(self.types[n_special:], n_special):
             if word not in row:
                 row[word] = len(extended)
                 extended.append(word)
             mapping[i] = row[word]
         counts = np.zeros(len(extended), dtype=np.int64)
         counts[mapping] = self.counts
-        return Corpus(extended, counts, mapping[self.ids], self.offsets, self.meta)
+        if self.mapping is not None:
+            mapping = mapping[self.mapping]
+        return replace(self, types=extended, counts=counts, mapping=mapping)
+
+    def verify(self) -> None:
+        """Compare the checksum of every file; CtxvecError names one that has changed."""
+        if self.folder is not None:
+            for name, expected in self.meta["files"].items():
+                found = fingerprint(self.folder / name)
+                _check(self.folder / name, "checksum", expected["crc32"], found["crc32"])
 
 
-def read_paragraphs(paths: Iterable[Path]) -> Iterator[str]:
-    """The non-empty lines of plain or compressed UTF-8 files, one from each file in turn.
-
-    Taking turns mixes sources evenly, so that any prefix is a sample of all of them.
-    """
-    streams = [_lines(path) for path in paths]
-    while streams:
-        for stream in list(streams):
-            line = next(stream, None)
-            if line is None:
-                streams.remove(stream)
-            else:
-                yield line
+def _read_meta(folder: Path) -> dict[str, Any]:
+    path = folder / META
+    if not path.exists():
+        raise errors.CtxvecError(errors.NO_CORPUS.format(folder=folder, name=META))
+    meta = _read(_parsed, path)
+    found = meta.get("format") if isinstance(meta, dict) else None
+    _check(path, "format", FORMAT, found)
+    return meta
 
 
-def _lines(path: Path) -> Iterator[str]:
-    opener = OPENERS.get(path.suffix, open)
+def _check(path: Path, what: str, expected: object, found: object) -> None:
+    if found != expected:
+        message = errors.BAD_CORPUS.format(path=path, what=what, expected=expected, found=found)
+        raise errors.CtxvecError(message)
+
+
+def _size(path: Path) -> int | str:
+    return path.stat().st_size if path.exists() else "no such file"
+
+
+def _read(reader: Callable[[Path], Any], path: Path) -> Any:
     try:
-        with opener(path, "rt", encoding="utf8") as file:
-            yield from (line.strip() for line in file if line.strip())
-    except UNREADABLE as error:
-        raise errors.CtxvecError(errors.UNREADABLE_TEXT.format(path=path, error=error)) from error
+        return reader(path)
+    except (OSError, EOFError, ValueError) as error:
+        message = errors.BAD_CORPUS.format(
+            path=path, what="content", expected="as built", found=error
+        )
+        raise errors.CtxvecError(message) from error
 
 
-def build_corpus(
-    paragraphs: Iterable[str],
-    tokenize: Callable[[str], list[str]],
-    folder: Path,
-    *,
-    max_tokens: int,
-    budget: int | None = None,
-    meta: dict[str, Any] | None = None,
-    progress: Callable[[int], None] = lambda n: None,
-) -> Corpus:
-    """Tokenise `paragraphs`, cut them to pieces of `max_tokens`, write `folder`.
-
-    Reading stops after `budget` tokens. `progress` is told the number of tokens of each piece.
-    """
-    rows: dict[str, int] = {}
-    counts: Counter[int] = Counter()
-    chunks: list[NDArray[np.int32]] = []
-    lengths: list[int] = []
-    total = 0
-    for words in _pieces(paragraphs, tokenize, max_tokens):
-        ids = [rows.setdefault(word, len(rows)) for word in words]
-        counts.update(ids)
-        chunks.append(np.array(ids, dtype=np.int32))
-        lengths.append(len(ids))
-        total += len(ids)
-        progress(len(ids))
-        if budget is not None and total >= budget:
-            break
-    if not total:
-        raise errors.CtxvecError(errors.EMPTY_CORPUS)
-    return _write(folder, rows, counts, np.concatenate(chunks), lengths, meta or {})
+def _parsed(path: Path) -> Any:
+    return json.loads(path.read_text("utf8"))
 
 
-def _pieces(
-    paragraphs: Iterable[str], tokenize: Callable[[str], list[str]], max_tokens: int
-) -> Iterator[list[str]]:
-    for paragraph in paragraphs:
-        words = iter(all_words := tokenize(paragraph))
-        start = 0
-        for end in window_ends(all_words, max_tokens):
-            yield list(islice(words, end - start))
-            start = end
+def _mapped(path: Path) -> Any:
+    """A plain array over the mapped file: slices of np.memmap itself are slow."""
+    return np.asarray(np.load(path, mmap_mode="r"))
 
 
-def _write(
-    folder: Path,
-    rows: dict[str, int],
-    counts: Counter[int],
-    ids: NDArray[np.int32],
-    lengths: list[int],
-    meta: dict[str, Any],
-) -> Corpus:
-    words = list(rows)
-    by_frequency = sorted(range(len(words)), key=lambda i: (-counts[i], words[i]))
-    new_row = np.empty(len(words), dtype=np.int32)
-    new_row[by_frequency] = np.arange(len(words), dtype=np.int32) + len(SPECIALS)
-    folder.mkdir(parents=True, exist_ok=True)
-    types = [*SPECIALS, *(words[i] for i in by_frequency)]
-    (folder / "types.txt").write_text("\n".join(types), "utf8")
-    np.save(folder / "counts.npy", np.array([0, 0, 0, *(counts[i] for i in by_frequency)]))
-    np.save(folder / "ids.npy", new_row[ids])
-    np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(lengths)]))
-    srsly.write_json(folder / "meta.json", {**meta, "n_tokens": len(ids), "n_pieces": len(lengths)})
-    return Corpus.open(folder)
-
-
-def spacy_tokenizer(lang: str) -> Callable[[str], list[str]]:
-    """The words of spaCy's blank pipeline for `lang`, without white space."""
-    import spacy
-
-    tokenizer = spacy.blank(lang).tokenizer
-    return lambda text: [token.text for token in tokenizer(text) if not token.is_space]
+def fingerprint(path: Path) -> dict[str, Any]:
+    """Size in bytes and checksum of a file."""
+    crc = 0
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            crc = zlib.crc32(block, crc)
+    return {"bytes": path.stat().st_size, "crc32": f"{crc:08x}"}

@@ -1,6 +1,5 @@
 """Training of a biLM on a tokenised corpus: two language models over one token layer.
 
-Every piece of text starts from the zero state, which is how the encoder will read documents.
 The two directions run on threads of their own, forward and backward pass alike; what they share,
 the token layer and the softmax rows, is computed before them and receives both gradients after.
 """
@@ -10,79 +9,135 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import srsly
 import torch
 from torch import Tensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from .. import errors
-from ..nn.bilm import BiLM
-from ..nn.parallel import run_both
-from ..nn.softmax import Sampler, WordSoftmax, sampled_loss
+from ..nn.bilm import BiLM, CarriedState
+from ..nn.candidates import DISTRIBUTIONS
+from ..nn.memory import keep_freed_memory
+from ..nn.parallel import run_all
+from ..nn.precision import autocast, compute_dtype
+from ..nn.softmax import Sampler, WordSoftmax
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
 from ..types import IntArray
-from .batches import (
-    Batch,
-    all_batches,
-    reading_batches,
-    token_layer,
-    top_layer,
-)
+from .batches import Batch, top_layer
 from .checkpoint import load_checkpoint, save_checkpoint
+from .interrupting import StopRequests
+from .objective import FullObjective, Objective, SampledObjective
+from .optimizing import OPTIMIZERS, SCHEDULES, make_optimizer, rate_factor
+from .reading import Group, Position, Reader
+from .token_layer import TokenLayer
+
+SOFTMAXES = ("sampled", "full")
+CARRIES = ("document", "stream")
+CHOICES = {
+    "softmax": SOFTMAXES,
+    "sampler": tuple(DISTRIBUTIONS),
+    "optimizer": OPTIMIZERS,
+    "schedule": tuple(SCHEDULES),
+    "carry": CARRIES,
+}
 
 
 @dataclass(frozen=True)
 class LMTrainingConfig:
-    """How long and how fast. `tokens` counts each token once, though both directions read it.
+    """How long, how fast, and how.
 
-    With `threads`, the two directions run at the same time, each on one core.
+    tokens counts each token once, though both directions read it; epochs, where above 0, counts
+        passes over the corpus instead, and hours, where above 0, ends a run that takes longer
+    batch_tokens, unroll: tokens of a step, and columns of it (`reading`)
+    loss_scale: what the mean loss is multiplied with before gradients are clipped; matters to
+        Adagrad, whose accumulators start at 1
+    patience: evaluations without a better held-out perplexity before the run ends; 0 is for ever
+    threads: the two directions run at the same time, each on one core
     """
 
     tokens: int = 10_000_000
-    batch_tokens: int = 1024
+    epochs: float = 0.0
+    hours: float = 0.0
+    batch_tokens: int = 4096
+    unroll: int = 128
+    carry: str = "document"
+    softmax: str = "sampled"
+    sampler: str = "frequency"
     n_samples: int = 2048
+    optimizer: str = "adamw"
     learn_rate: float = 3e-3
+    schedule: str = "cosine"
     warmup: float = 0.03
     beta2: float = 0.99
     weight_decay: float = 0.01
     grad_clip: float = 1.0
+    loss_scale: float = 1.0
+    dropout: float = 0.0
+    precision: str = "auto"
     seed: int = 0
     threads: bool = True
     evaluate_every: int = 1000
+    patience: int = 0
     checkpoint_seconds: float = 120.0
     eval_tokens: int = 20_000
+
+    def __post_init__(self) -> None:
+        for field, choices in CHOICES.items():
+            found = getattr(self, field)
+            if found not in choices:
+                expected = ", ".join(choices)
+                message = errors.BAD_SETTING.format(field=field, found=found, expected=expected)
+                raise errors.CtxvecError(message)
+
+    def total_tokens(self, corpus: Corpus) -> int:
+        return round(self.epochs * corpus.n_tokens) if self.epochs else self.tokens
 
 
 class LMTrainer:
     """A biLM, its softmax and their optimizer, over one corpus.
 
-    The training is a function of (corpus, config): `resume` continues to the same weights.
+    The training is a function of (corpus, config): `resume` continues to the same weights, unless
+    `hours` bounds it.
     """
 
     def __init__(self, model: BiLM, softmax: WordSoftmax, corpus: Corpus, config: LMTrainingConfig):
         self.model = model
         self.softmax = softmax
+        self.directions = model.config.direction_numbers
         self.corpus = corpus
         self.config = config
-        n_words = len(softmax.bias)
-        counts = corpus.counts[:n_words].copy()
-        counts[UNKNOWN_ID] = corpus.counts[n_words:].sum()
-        counts[[SENTENCE_START_ID, SENTENCE_END_ID]] = len(corpus.offsets) - 1
-        softmax.start_from_counts(counts)
-        self.sampler = Sampler(counts, config.n_samples, config.seed)
+        self.dtype = compute_dtype(config.precision, model.device)
+        self.total_tokens = config.total_tokens(corpus)
+        self.threads = config.threads and model.device.type == "cpu"
+        model.dropout = config.dropout
+        self.objective = _objective(softmax, word_counts(corpus, softmax.n_words), config)
         self.parameters = [*model.parameters(), *softmax.parameters()]
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = make_optimizer(
+            config.optimizer,
             self.parameters,
-            lr=config.learn_rate,
-            betas=(0.9, config.beta2),
+            learn_rate=config.learn_rate,
+            beta2=config.beta2,
             weight_decay=config.weight_decay,
-            fused=True,
         )
+        self.reader = Reader(
+            corpus,
+            batch_tokens=config.batch_tokens,
+            unroll=config.unroll,
+            carry=config.carry,
+            seed=config.seed,
+        )
+        self.position = Position()
         self.step = 0
         self.tokens = 0
+        self.seconds = 0.0
+        self.best = math.inf
+        self.evaluations_since_best = 0
 
     def train(
         self,
@@ -90,35 +145,59 @@ class LMTrainer:
         checkpoint: Path,
         evaluate: Callable[[], dict[str, Any]],
         report: Callable[[dict[str, Any]], None],
-    ) -> None:
+    ) -> bool:
         """Train to the end, with a checkpoint now and then and after the last step.
 
         `report` gets a record every `evaluate_every` steps, with what `evaluate` returned.
+        Returns whether the end was reached: False after SIGINT or SIGTERM, the checkpoint written.
         """
         n_threads = torch.get_num_threads()
+        keep_freed_memory()
         torch.set_num_threads(1)  # each direction has a core; more threads would wait for it
         try:
-            self._train(checkpoint, evaluate, report)
+            with StopRequests() as stop:
+                self._train(checkpoint, evaluate, report, stop)
         finally:
             torch.set_num_threads(n_threads)
+        return self.is_finished
+
+    @property
+    def done(self) -> float:
+        """The part of the run that is behind, 0 to 1."""
+        parts = [self.tokens / self.total_tokens]
+        if self.config.hours:
+            parts.append(self.seconds / (3600 * self.config.hours))
+        return min(1.0, max(parts))
+
+    @property
+    def is_finished(self) -> bool:
+        patience = self.config.patience
+        return self.done >= 1 or bool(patience and self.evaluations_since_best >= patience)
 
     def _train(
         self,
         checkpoint: Path,
         evaluate: Callable[[], dict[str, Any]],
         report: Callable[[dict[str, Any]], None],
+        stop: StopRequests,
     ) -> None:
         saved = started = time.monotonic()
-        seen_before = self.tokens
-        batches = all_batches(self.corpus, self.config.batch_tokens, self.config.seed)
-        for _ in range(self.step):
-            next(batches)
+        seen_before, seconds_before = self.tokens, self.seconds
         losses: list[float] = []
-        while self.tokens < self.config.tokens:
-            losses.append(self.train_step(next(batches)))
+        steps = self.reader.steps(self.position)
+        while not (self.is_finished or stop.requested):
+            group, number, after = next(steps)
+            try:
+                losses.append(self.train_step(group, number, after))
+            except errors.CtxvecError:
+                self._keep_evidence(checkpoint, group, number)
+                raise
+            self.seconds = seconds_before + time.monotonic() - started
             if self.step % self.config.evaluate_every == 0:
                 speed = (self.tokens - seen_before) / (time.monotonic() - started)
-                report(self._record(losses, speed) | evaluate())
+                found = evaluate()
+                report(self._record(losses, speed) | found)
+                self._note(found)
                 losses = []
             if time.monotonic() - saved > self.config.checkpoint_seconds:
                 self.save(checkpoint)
@@ -129,81 +208,105 @@ class LMTrainer:
         return {
             "step": self.step,
             "tokens": self.tokens,
-            "sampled_loss": round(sum(losses) / len(losses), 4),
+            "done": round(self.done, 4),
+            "seconds": round(self.seconds, 1),
+            "sampled_loss" if self.config.softmax == "sampled" else "loss": round(
+                sum(losses) / len(losses), 4
+            ),
+            "learn_rate": self.config.learn_rate * self._rate_factor(),
             "tokens_per_second": round(speed),
         }
 
-    def train_step(self, numbers: IntArray) -> float:
-        """One step on the pieces `numbers`; the sampled loss, mean of both directions."""
-        batch = Batch(self.corpus, numbers)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learn_rate * self._schedule()
-        self.optimizer.zero_grad()
+    def _note(self, found: dict[str, Any]) -> None:
+        values = [found[name] for name in ("forward", "backward") if found.get(name)]
+        mean = sum(map(math.log, values)) / len(values) if values else math.inf
+        self.evaluations_since_best = 0 if mean < self.best else self.evaluations_since_best + 1
+        self.best = min(self.best, mean)
+
+    def _keep_evidence(self, checkpoint: Path, group: Group, number: int) -> None:
+        """Save the weights from before a step that failed, and the words that it was to read."""
+        self.save(checkpoint)
+        rows = [[self.corpus.types[i] for i in column] for column in group.read(number)[0][0].T]
+        evidence = {"step": self.step, "position": asdict(self.position), "rows": rows}
+        srsly.write_json(checkpoint.with_name("failed_batch.json"), evidence)
+
+    def train_step(self, group: Group, number: int, after: Position) -> float:
+        """Step `number` of a group; the loss, mean of the directions."""
+        if number == 0:
+            self.model.state = CarriedState() if group.n_steps > 1 else None
+        batch = Batch(self.corpus.types, *group.read(number))
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = self.config.learn_rate * self._rate_factor()
+        self.optimizer.zero_grad(set_to_none=False)
         loss = self._backward(batch)
-        if not math.isfinite(loss):
-            raise errors.CtxvecError(errors.LOSS_NOT_FINITE.format(loss=loss, step=self.step))
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
+        norm = self._clip_gradients()
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise errors.CtxvecError(
+                errors.LOSS_NOT_FINITE.format(loss=loss, norm=norm, step=self.step)
+            )
         self.optimizer.step()
         self.step += 1
         self.tokens += batch.n_tokens
+        self.position = after
         return loss
 
-    def _schedule(self) -> float:
-        """Linear warm-up, then half a cosine to zero, by tokens seen."""
-        done = self.tokens / self.config.tokens
-        if done < self.config.warmup:
-            return (done + 1e-3) / (self.config.warmup + 1e-3)
-        return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+    def _clip_gradients(self) -> float:
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        norm = get_total_norm(gradients)
+        if norm > self.config.grad_clip:
+            clip_grads_with_norm_(self.parameters, self.config.grad_clip, norm)
+        return norm.item()
+
+    def _rate_factor(self) -> float:
+        return rate_factor(self.config.schedule, self.config.warmup, self.done)
 
     def _backward(self, batch: Batch) -> float:
         """Accumulate the gradients of one batch; returns its loss."""
-        vectors = token_layer(self.model, batch)
-        candidates = self.sampler.draw(self.step)
-        targets = [batch.targets(direction, len(self.softmax.bias)) for direction in (0, 1)]
-        rows = self.softmax.rows(torch.cat([candidates, *targets]))
+        torch.manual_seed(self.config.seed * 1_000_003 + self.step)  # of dropout
+        device = self.model.device
+        tokens = TokenLayer(self.model, batch.words, self.dtype, threads=self.threads)
+        vectors = tokens.vectors.detach()
+        targets = [batch.targets(d, self.softmax.n_words).to(device) for d in self.directions]
+        shared = self.objective.shared(self.step, targets)
         # Each direction gets leaves of its own, so that its backward pass ends there.
-        leaves = [(_leaf(vectors), _leaf(rows)) for _ in (0, 1)]
-        losses = run_both(
-            partial(self._direction_loss, 0, batch, leaves[0], candidates, targets),
-            partial(self._direction_loss, 1, batch, leaves[1], candidates, targets),
-            threads=self.config.threads,
+        leaves = [[_leaf(tensor) for tensor in (vectors, *shared)] for _ in self.directions]
+        losses = run_all(
+            [partial(self._direction_loss, part, batch, own) for part, own in enumerate(leaves)],
+            threads=self.threads,
         )
-        gradients = [_sum_of_gradients(pair) for pair in zip(*leaves)]
-        torch.autograd.backward([vectors, rows], gradients)
-        return sum(losses)
+        of_vectors, *of_shared = [_sum_of_gradients(pair) for pair in zip(*leaves)]
+        self.objective.backward(of_shared)
+        tokens.backward(of_vectors)
+        return sum(losses) / self.config.loss_scale
 
-    def _direction_loss(
-        self,
-        direction: int,
-        batch: Batch,
-        leaves: tuple[Tensor, Tensor],
-        candidates: Tensor,
-        targets: list[Tensor],
-    ) -> float:
-        vectors, rows = leaves
-        hidden = top_layer(self.model, direction, batch, vectors)
-        candidate_rows, *target_rows = rows.split([len(candidates), *map(len, targets)])
-        loss = 0.5 * sampled_loss(
-            self.softmax.project(direction, hidden),
-            targets[direction],
-            target_rows[direction],
-            candidates,
-            candidate_rows,
-            self.sampler.log_expected,
-        )
+    def _direction_loss(self, part: int, batch: Batch, leaves: list[Tensor]) -> float:
+        """Loss of one of the directions, with its gradients left on the leaves."""
+        direction = self.directions[part]
+        vectors, *shared = leaves
+        hidden = top_layer(self.model, direction, batch, vectors, self.dtype)
+        with autocast(hidden.device, self.dtype):
+            x = self.softmax.project(direction, self.model.dropped(hidden))
+        loss = self.objective.losses(part, x, shared).mean()
+        loss = loss * (self.config.loss_scale / len(self.directions))
         loss.backward()
         return loss.item()
 
     @torch.no_grad()
     def measure_layers(self, corpus: Corpus, max_tokens: int) -> None:
         """Store mean and deviation of every number of every layer over held-out text."""
-        layers = torch.cat(
-            [
-                self.model(token_layer(self.model, batch), batch.index, batch.lengths)
-                for batch in reading_batches(corpus, max_tokens)
-            ]
-        )
-        self.model.set_statistics(layers)
+        n_pieces = max(1, int(np.searchsorted(corpus.offsets[:-1], max_tokens)))
+        self.model.state = None
+        parts = [
+            self._layers([corpus.piece(i) for i in range(start, min(start + 32, n_pieces))], corpus)
+            for start in range(0, n_pieces, 32)
+        ]
+        self.model.set_statistics(torch.cat(parts))
+
+    def _layers(self, pieces: list[Any], corpus: Corpus) -> Tensor:
+        found, index = np.unique(np.concatenate(pieces), return_inverse=True)
+        words = [corpus.types[i] for i in found.tolist()]
+        vectors = TokenLayer(self.model, words, torch.float32).vectors
+        return self.model(vectors, index + 2, np.array([len(piece) for piece in pieces]))
 
     def save(self, path: Path) -> None:
         save_checkpoint(
@@ -212,8 +315,13 @@ class LMTrainer:
                 "model": self.model.state_dict(),
                 "softmax": self.softmax.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
+                "carried_state": self.model.state.state_dict() if self.model.state else None,
+                "position": asdict(self.position),
                 "step": self.step,
                 "tokens": self.tokens,
+                "seconds": self.seconds,
+                "best": self.best,
+                "evaluations_since_best": self.evaluations_since_best,
             },
         )
 
@@ -224,11 +332,29 @@ class LMTrainer:
             self.model.load_state_dict(state["model"])
             self.softmax.load_state_dict(state["softmax"])
             self.optimizer.load_state_dict(state["optimizer"])
-            self.step = state["step"]
-            self.tokens = state["tokens"]
+            carried = state["carried_state"]
+            self.model.state = None if carried is None else CarriedState(carried)
+            self.position = Position(**state["position"])
+            for name in ("step", "tokens", "seconds", "best", "evaluations_since_best"):
+                setattr(self, name, state[name])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             message = errors.BAD_CHECKPOINT.format(path=path, error=error)
             raise errors.MalformedModelError(message) from error
+
+
+def word_counts(corpus: Corpus, n_words: int) -> IntArray:
+    """How often each word of the softmax is a target, marks and unknown word among them."""
+    counts = corpus.counts[:n_words].copy()
+    counts[UNKNOWN_ID] = corpus.counts[n_words:].sum()
+    counts[[SENTENCE_START_ID, SENTENCE_END_ID]] = len(corpus.lengths)
+    return counts
+
+
+def _objective(softmax: WordSoftmax, counts: IntArray, config: LMTrainingConfig) -> Objective:
+    if config.softmax == "full":
+        return FullObjective(softmax)
+    probabilities = DISTRIBUTIONS[config.sampler](counts)
+    return SampledObjective(softmax, Sampler(probabilities, config.n_samples, config.seed))
 
 
 def _leaf(tensor: Tensor) -> Tensor:
@@ -236,6 +362,5 @@ def _leaf(tensor: Tensor) -> Tensor:
 
 
 def _sum_of_gradients(leaves: tuple[Tensor, ...]) -> Tensor:
-    first, second = (leaf.grad for leaf in leaves)
-    assert first is not None and second is not None
-    return first + second
+    gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
+    return gradients[0] if len(gradients) == 1 else gradients[0] + gradients[1]

@@ -6,59 +6,86 @@ task. So the share of unknown words belongs to every figure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
-from ..nn.bilm import BiLM
+from ..nn.bilm import BiLM, CarriedState
 from ..nn.softmax import WordSoftmax
 from ..text.corpus import UNKNOWN_ID, Corpus
-from .batches import reading_batches, token_layer, top_layer
+from .batches import Batch, top_layer
+from .reading import Group, reading_order
+from .token_layer import TokenLayer
+
+BATCH_TOKENS, UNROLL = 4096, 256  # bound the memory of an evaluation, not its result
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """Full-softmax perplexity of each direction, sentence marks left out, and of the marks."""
+    """Full-softmax perplexity of each direction, sentence marks left out, and of the marks.
 
-    forward: float
-    backward: float
-    forward_marks: float
-    backward_marks: float
+    None for a direction that the model does not have.
+    """
+
+    forward: float | None
+    backward: float | None
+    forward_marks: float | None
+    backward_marks: float | None
     n_tokens: int
     unknown_rate: float
+
+    def rounded(self) -> dict[str, Any]:
+        """As a plain record, with four decimals."""
+        return {k: None if v is None else round(v, 4) for k, v in asdict(self).items()}
 
 
 @torch.no_grad()
 def evaluate(
     model: BiLM, softmax: WordSoftmax, corpus: Corpus, max_tokens: int | None = None
 ) -> Perplexity:
-    """Held-out perplexity of both directions over the full softmax.
+    """Held-out perplexity of both directions over the full softmax, in float32.
 
-    `corpus` must be `recoded` over the types of the training corpus.
+    Every piece of `corpus` is read whole, from the zero state. The corpus must be `recoded` over
+    the types of the training corpus.
     """
-    n_words = len(softmax.bias)
     sums = np.zeros((2, 2))
     counts = np.zeros((2, 2))
     n_unknown = n_tokens = 0
-    for batch in reading_batches(corpus, max_tokens):
-        vectors = token_layer(model, batch)
-        for direction in (0, 1):
-            targets = batch.targets(direction, n_words)
-            hidden = top_layer(model, direction, batch, vectors)
-            losses = softmax.full_losses(direction, hidden, targets)
-            is_mark = targets < UNKNOWN_ID
-            for kind, mask in enumerate((~is_mark, is_mark)):
-                sums[direction, kind] += losses[mask].sum().item()
-                counts[direction, kind] += mask.sum().item()
-        n_unknown += (targets == UNKNOWN_ID).sum().item()
-        n_tokens += batch.n_tokens
-    perplexity = np.exp(sums / counts)
+    carried = model.state
+    try:
+        for batch in _batches(model, corpus, max_tokens):
+            vectors = TokenLayer(model, batch.words, torch.float32).vectors
+            for direction in model.config.direction_numbers:
+                targets = batch.targets(direction, softmax.n_words).to(model.device)
+                hidden = top_layer(model, direction, batch, vectors)
+                losses = softmax.full_losses(direction, hidden, targets).double()
+                is_mark = targets < UNKNOWN_ID
+                for kind, mask in enumerate((~is_mark, is_mark)):
+                    sums[direction, kind] += losses[mask].sum().item()
+                    counts[direction, kind] += mask.sum().item()
+            n_unknown += (targets == UNKNOWN_ID).sum().item()
+            n_tokens += batch.n_tokens
+    finally:
+        model.state = carried
+    found = [math.exp(total / n) if n else None for total, n in zip(sums.ravel(), counts.ravel())]
     return Perplexity(
-        forward=float(perplexity[0, 0]),
-        backward=float(perplexity[1, 0]),
-        forward_marks=float(perplexity[0, 1]),
-        backward_marks=float(perplexity[1, 1]),
+        forward=found[0],
+        forward_marks=found[1],
+        backward=found[2],
+        backward_marks=found[3],
         n_tokens=n_tokens,
         unknown_rate=n_unknown / n_tokens,
     )
+
+
+def _batches(model: BiLM, corpus: Corpus, max_tokens: int | None) -> Iterator[Batch]:
+    """Pieces of like length side by side, in steps with the state carried from one to the next."""
+    for rows in reading_order(corpus, BATCH_TOKENS, max_tokens):
+        group = Group(corpus, rows, UNROLL)
+        model.state = CarriedState() if group.n_steps > 1 else None
+        for step in range(group.n_steps):
+            yield Batch(corpus.types, *group.read(step))

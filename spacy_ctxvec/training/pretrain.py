@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +16,32 @@ import srsly
 import torch
 
 from .. import __version__, errors
-from ..formats.native import EncoderModel, save_native
+from ..formats.native import EncoderModel, save_native, save_softmax
 from ..nn.bilm import BiLM, BiLMConfig
 from ..nn.softmax import WordSoftmax
-from ..text.corpus import Corpus, build_corpus, read_paragraphs, spacy_tokenizer
+from ..text.building import build_corpus
+from ..text.corpus import Corpus
+from ..text.settings import check_settings, settings_of
+from ..text.sources import find_files
 from .card import model_card
-from .lm import LMTrainer, LMTrainingConfig
-from .perplexity import Perplexity, evaluate
+from .lm import LMTrainer, LMTrainingConfig, word_counts
+from .perplexity import evaluate
 
 CHECKPOINT = "checkpoint.pt"
+LOG = "log.jsonl"
+LONGEST_HELDOUT = 10_000  # tokens; held-out pieces are read whole, but for absurd ones
 
 
 @dataclass(frozen=True)
 class PretrainConfig:
     """One pretraining run, as written in its config file.
 
-    `train` and `heldout` are files, or patterns for files, relative to `text_folder`.
+    train, heldout, exclude: files, patterns for files or folders, relative to `text_folder`; train
+        may be `-`, standard input. Training documents that share five 8-grams of words with files
+        of `exclude` are left out.
+    corpus_tokens: how many tokens of the text to prepare, all of it where 0
+    unit, max_tokens: what is read as one piece, and its greatest length (`text.building`)
+    dtype: of the encoder's weights in the model folder
     """
 
     name: str
@@ -41,59 +51,94 @@ class PretrainConfig:
     heldout: list[str]
     licence: str
     sources: list[str]
-    corpus_tokens: int = 30_000_000
-    max_tokens: int = 64
+    exclude: list[str] = field(default_factory=list)
+    corpus_tokens: int = 0
+    unit: str = "paragraph"
+    max_tokens: int = 256
     n_words: int = 40_000
-    softmax_width: int = 128
+    softmax_width: int = 256
+    dtype: str = "float16"
     model: BiLMConfig = field(default_factory=BiLMConfig)
     training: LMTrainingConfig = field(default_factory=LMTrainingConfig)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the run tells how far it is; the default tells nobody."""
+    """Where the run tells how far it is; the default tells nobody.
+
+    problems: gets a line for each kind of fault that was found in the text
+    """
 
     corpus: Callable[[str, int], None] = lambda what, n_tokens: None
+    problems: Callable[[str], None] = lambda line: None
     training: Callable[[dict[str, Any]], None] = lambda record: None
 
 
-def pretrain(config: PretrainConfig, work: Path, progress: Progress | None = None) -> Path:
-    """Run, or continue, the pretraining that `config` describes; returns the model folder."""
+def pretrain(
+    config: PretrainConfig, work: Path, progress: Progress | None = None, *, n_process: int = 1
+) -> Path | None:
+    """Run, or continue, the pretraining that `config` describes.
+
+    RETURNS (Optional[Path]): The model folder; None if SIGINT or SIGTERM stopped the run, which
+        goes on from its checkpoint when it is called again.
+    """
     progress = progress or Progress()
     work.mkdir(parents=True, exist_ok=True)
-    train = _corpus(config, "corpus", config.train, work, progress)
-    heldout = _corpus(config, "heldout", config.heldout, work, progress).recoded(train.types)
+    train, heldout = prepare(config, work, progress, n_process=n_process)
     trainer = build_trainer(config, train)
     checkpoint = work / CHECKPOINT
     if checkpoint.exists():
         trainer.resume(checkpoint)
-
-    def report(record: dict[str, Any]) -> None:
-        record = {"time": datetime.datetime.now().isoformat(timespec="seconds"), **record}
-        srsly.write_jsonl(work / "log.jsonl", [record], append=True, append_new_line=False)
-        progress.training(record)
-
-    def measure() -> dict[str, Any]:
-        return rounded(
-            evaluate(trainer.model, trainer.softmax, heldout, config.training.eval_tokens)
-        )
-
-    trainer.train(checkpoint=checkpoint, evaluate=measure, report=report)
+    if not run(trainer, heldout, checkpoint, progress):
+        return None
     return finish(config, trainer, heldout, work / "model")
 
 
+def prepare(
+    config: PretrainConfig, work: Path, progress: Progress, *, n_process: int = 1
+) -> tuple[Corpus, Corpus]:
+    """The training corpus, and the held-out one over its types; built where they are missing."""
+    train = _corpus(
+        config, work / "corpus", config.train, progress, n_process=n_process,
+        budget=config.corpus_tokens or None, max_tokens=config.max_tokens, exclude=config.exclude,
+    )  # fmt: skip
+    heldout = _corpus(
+        config, work / "heldout", config.heldout, progress, n_process=n_process,
+        budget=None, max_tokens=LONGEST_HELDOUT, exclude=[],
+    )  # fmt: skip
+    return train, heldout.recoded(train.types)
+
+
 def build_trainer(config: PretrainConfig, train: Corpus) -> LMTrainer:
+    """A trainer of new, random weights."""
     torch.manual_seed(config.training.seed)
     softmax = WordSoftmax(
         input_width=config.model.token_width,
         width=config.softmax_width,
         n_words=min(config.n_words, len(train.types)),
     )
+    softmax.start_from_counts(word_counts(train, softmax.n_words))
     return LMTrainer(BiLM(config.model), softmax, train, config.training)
 
 
+def run(trainer: LMTrainer, heldout: Corpus, checkpoint: Path, progress: Progress) -> bool:
+    """Train to the end, or to a request to stop; whether it was the end."""
+
+    def report(record: dict[str, Any]) -> None:
+        record = {"time": datetime.datetime.now().isoformat(timespec="seconds"), **record}
+        log = checkpoint.with_name(LOG)
+        srsly.write_jsonl(log, [record], append=True, append_new_line=False)
+        progress.training(record)
+
+    def measure() -> dict[str, Any]:
+        limit = trainer.config.eval_tokens
+        return evaluate(trainer.model, trainer.softmax, heldout, limit).rounded()
+
+    return trainer.train(checkpoint=checkpoint, evaluate=measure, report=report)
+
+
 def finish(config: PretrainConfig, trainer: LMTrainer, heldout: Corpus, folder: Path) -> Path:
-    """Measure, and write the model folder with its card."""
+    """Measure, and write the model folder with its softmax and its card."""
     perplexity = evaluate(trainer.model, trainer.softmax, heldout)
     trainer.measure_layers(heldout, config.training.eval_tokens)
     info = {
@@ -103,52 +148,75 @@ def finish(config: PretrainConfig, trainer: LMTrainer, heldout: Corpus, folder: 
         "licence": config.licence,
         "made_with": f"spacy-ctxvec {__version__}",
         "tokens_seen": trainer.tokens,
-        "perplexity": rounded(perplexity),
+        "perplexity": perplexity.rounded(),
     }
     model = EncoderModel(config.model, trainer.model.state_dict(), info)
-    save_native(model, folder, dtype="float16", card=model_card(config, model))
+    card = model_card(config, model, trainer.corpus)
+    save_native(model, folder, dtype=config.dtype, card=card)
+    words = trainer.corpus.types[: trainer.softmax.n_words]
+    save_softmax(trainer.softmax, words, folder, dtype=config.dtype)
     return folder
 
 
-def rounded(perplexity: Perplexity) -> dict[str, Any]:
-    return {key: round(value, 4) for key, value in asdict(perplexity).items()}
-
-
 def _corpus(
-    config: PretrainConfig, name: str, patterns: list[str], work: Path, progress: Progress
+    config: PretrainConfig,
+    folder: Path,
+    patterns: list[str],
+    progress: Progress,
+    *,
+    n_process: int,
+    budget: int | None,
+    max_tokens: int,
+    exclude: list[str],
 ) -> Corpus:
-    folder = work / name
-    paths = [path for pattern in patterns for path in sorted(config.text_folder.glob(pattern))]
-    if not paths:
-        raise errors.CtxvecError(
-            errors.NO_TEXT_FILES.format(patterns=patterns, folder=config.text_folder)
-        )
-    meta = {
-        "files": [path.name for path in paths],
+    """The corpus in `folder`, built if it is missing, checked if it is there."""
+    settings = {
         "lang": config.lang,
-        "max_tokens": config.max_tokens,
-        "budget": config.corpus_tokens,
+        "unit": config.unit,
+        "max_tokens": max_tokens,
+        "budget": budget,
     }
     if (folder / "meta.json").exists():
-        return _checked(Corpus.open(folder), folder, meta)
-    return build_corpus(
-        read_paragraphs(paths),
-        spacy_tokenizer(config.lang),
+        corpus = Corpus.open(folder)
+        texts = _files(config, patterns), _files(config, exclude)
+        check_settings(folder, corpus.meta, settings_of(texts[0], exclude=texts[1], **settings))
+        return corpus
+    corpus = build_corpus(
+        find_files(patterns, config.text_folder, message=errors.NO_TEXT_FILES),
         folder,
-        max_tokens=config.max_tokens,
-        budget=config.corpus_tokens,
-        meta=meta,
-        progress=lambda n_tokens: progress.corpus(name, n_tokens),
+        exclude=find_files(exclude, config.text_folder, endings=None, message=errors.NO_TEXT_FILES),
+        n_process=n_process,
+        progress=lambda n_tokens: progress.corpus(folder.name, n_tokens),
+        **settings,
     )
-
-
-def _checked(corpus: Corpus, folder: Path, meta: dict[str, Any]) -> Corpus:
-    """A corpus made before, if it was made with the same settings."""
-    for name, expected in meta.items():
-        found = corpus.meta.get(name)
-        if found != expected:
-            message = errors.OTHER_CORPUS.format(
-                folder=folder, field=name, found=found, expected=expected
-            )
-            raise errors.CtxvecError(message)
+    for line in problem_lines(corpus.meta):
+        progress.problems(f"{folder.name}: {line}")
     return corpus
+
+
+def _files(config: PretrainConfig, patterns: list[str]) -> list[Path] | None:
+    """The files behind the patterns; None if they are gone, as they may be after the corpus is
+    built, or came on standard input."""
+    try:
+        files = find_files(patterns, config.text_folder, endings=None)
+    except errors.CtxvecError:
+        return None
+    return files if "-" not in patterns else None
+
+
+def problem_lines(meta: dict[str, Any]) -> list[str]:
+    """What was found wrong with the text of a corpus, and how much was left out, in words."""
+    problems = meta["problems"]
+    lines = [
+        f"{name.replace('_', ' ')}: {n:,} ({', '.join(problems['places'].get(name, [])) or 'all'})"
+        for name, n in problems.items()
+        if isinstance(n, int) and n
+    ]
+    lines += [f"empty file: {name}" for name in problems["empty_files"]]
+    if meta["excluded"]["documents"]:
+        left_out = meta["excluded"]
+        lines.append(
+            f"left out for overlap with held-out and evaluation texts: {left_out['documents']:,} "
+            f"documents, {left_out['tokens']:,} tokens"
+        )
+    return lines

@@ -1,0 +1,84 @@
+"""The training losses of a biLM: sampled, full or adaptive softmax over the next word.
+
+An objective names the tensors that both directions need (`shared`), so that a trainer can give
+each direction's thread leaves of its own, and computes the losses of one direction from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..nn.softmax import Sampler, WordSoftmax, full_losses, sampled_losses
+
+
+class Objective(Protocol):
+    def shared(self, step: int, targets: Sequence[Tensor]) -> list[Tensor]:
+        """The tensors that gradients of both directions flow into, for one step."""
+        ...
+
+    def losses(self, part: int, x: Tensor, shared: Sequence[Tensor]) -> Tensor:
+        """Negative log-likelihoods (n,) of targets[part], from projected vectors x (n, width)."""
+        ...
+
+    def backward(self, gradients: Sequence[Tensor]) -> None:
+        """Hand the gradients of the tensors of `shared` on to the softmax."""
+        ...
+
+
+class FullObjective:
+    """The full softmax: exact, at a cost that grows with the vocabulary."""
+
+    def __init__(self, softmax: WordSoftmax):
+        self.softmax = softmax
+        self.targets: Sequence[Tensor] = ()
+
+    def shared(self, step: int, targets: Sequence[Tensor]) -> list[Tensor]:
+        self.targets = targets
+        return [self.softmax.weight, self.softmax.bias]
+
+    def losses(self, part: int, x: Tensor, shared: Sequence[Tensor]) -> Tensor:
+        weight, bias = shared
+        return full_losses(x, self.targets[part], weight, bias)
+
+    def backward(self, gradients: Sequence[Tensor]) -> None:
+        for parameter, gradient in zip((self.softmax.weight, self.softmax.bias), gradients):
+            parameter.grad = gradient
+
+
+class SampledObjective:
+    """The softmax over each target and the candidates of the step (`nn.softmax`)."""
+
+    def __init__(self, softmax: WordSoftmax, sampler: Sampler):
+        self.softmax = softmax
+        self.sampler = sampler
+        self.targets: Sequence[Tensor] = ()
+        self.candidates = self.ids = torch.empty(0, dtype=torch.int64)
+
+    def shared(self, step: int, targets: Sequence[Tensor]) -> list[Tensor]:
+        self.targets = targets
+        self.candidates = self.sampler.draw(step).to(self.softmax.weight.device)
+        self.ids = torch.cat([self.candidates, *targets])
+        return list(self.softmax.rows(self.ids))
+
+    def losses(self, part: int, x: Tensor, shared: Sequence[Tensor]) -> Tensor:
+        sizes = [len(self.candidates), *map(len, self.targets)]
+        weights, biases = (tensor.split(sizes) for tensor in shared)
+        return sampled_losses(
+            x,
+            self.targets[part],
+            (weights[part + 1], biases[part + 1]),
+            self.candidates,
+            (weights[0], biases[0]),
+            self.sampler.log_expected.to(x.device),
+        )
+
+    def backward(self, gradients: Sequence[Tensor]) -> None:
+        # Autograd would make a new matrix of zeros each step; most of the rows stay zero.
+        for parameter, gradient in zip((self.softmax.weight, self.softmax.bias), gradients):
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad.index_add_(0, self.ids, gradient)
