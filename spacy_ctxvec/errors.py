@@ -36,7 +36,7 @@ BAD_EXCLUDED = (
 )
 BAD_UNIT = 'unit = "{found}" is not known. Expected one of: {expected}.'
 NO_LANGUAGE = (
-    "There is no tokeniser for lang = \"{found}\": {error} Give one of spaCy's language codes, or "
+    'There is no tokeniser for lang = "{found}": {error} Give one of spaCy\'s language codes, or '
     '"xx" for none in particular.'
 )
 WORKER_FAILED = (
@@ -67,7 +67,7 @@ BAD_CHECKPOINT = (
 LOSS_NOT_FINITE = (
     "The loss became {loss}, its gradient's norm {norm}, at step {step}. The weights from before "
     "that step are in the checkpoint, the words that it read in failed_batch.json beside it. Look "
-    "at them, or continue with a lower learn_rate or grad_clip, or with precision = \"float32\"."
+    'at them, or continue with a lower learn_rate or grad_clip, or with precision = "float32".'
 )
 NO_SOFTMAX = (
     "{folder} holds no {name}, the softmax that its language model was trained with, which this "

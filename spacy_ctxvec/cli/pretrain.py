@@ -38,6 +38,7 @@ def pretrain_cli(
     n_process: Annotated[
         int, typer.Option("--n-process", "-n", help="Processes that tokenise; -1: all cores")
     ] = 1,
+    gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU; -1: CPU")] = -1,
     restart: Annotated[
         bool, typer.Option("--restart", help="Train from the beginning; default: resume")
     ] = False,
@@ -60,7 +61,7 @@ def pretrain_cli(
     if restart:
         (work / training.CHECKPOINT).unlink(missing_ok=True)
     with show as progress:
-        folder = training.pretrain(config, work, progress, n_process=n_process)
+        folder = training.pretrain(config, work, progress, n_process=n_process, gpu_id=gpu_id)
     if folder is None:
         show.end({"stopped": str(work)}, ["Stopped; the same command goes on from here."])
     else:

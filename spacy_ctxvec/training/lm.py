@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 import srsly
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from .. import errors
@@ -36,6 +37,7 @@ from .objective import FullObjective, Objective, SampledObjective
 from .optimizing import OPTIMIZERS, SCHEDULES, make_optimizer, rate_factor
 from .reading import Group, Position, Reader
 from .token_layer import TokenLayer
+from .workers import Workers
 
 SOFTMAXES = ("sampled", "full")
 CARRIES = ("document", "stream")
@@ -106,9 +108,17 @@ class LMTrainer:
     `hours` bounds it.
     """
 
-    def __init__(self, model: BiLM, softmax: WordSoftmax, corpus: Corpus, config: LMTrainingConfig):
-        self.model = model
-        self.softmax = softmax
+    def __init__(
+        self,
+        model: BiLM,
+        softmax: WordSoftmax,
+        corpus: Corpus,
+        config: LMTrainingConfig,
+        workers: Workers | None = None,
+    ):
+        self.workers = workers or Workers()
+        self.model = model.to(self.workers.device)
+        self.softmax = softmax.to(self.workers.device)
         self.directions = model.config.direction_numbers
         self.corpus = corpus
         self.config = config
@@ -131,7 +141,14 @@ class LMTrainer:
             unroll=config.unroll,
             carry=config.carry,
             seed=config.seed,
+            rank=self.workers.rank,
+            n_ranks=self.workers.size,
         )
+        for direction in {0, 1} - set(self.directions):
+            softmax.projections[direction].requires_grad_(False)
+        self._together: torch.nn.Module | None = None
+        if self.workers.size > 1:
+            self._together = DistributedDataParallel(_WholeLoss(self))
         self.position = Position()
         self.step = 0
         self.tokens = 0
@@ -185,7 +202,7 @@ class LMTrainer:
         seen_before, seconds_before = self.tokens, self.seconds
         losses: list[float] = []
         steps = self.reader.steps(self.position)
-        while not (self.is_finished or stop.requested):
+        while not self._should_end(stop):
             group, number, after = next(steps)
             try:
                 losses.append(self.train_step(group, number, after))
@@ -194,15 +211,25 @@ class LMTrainer:
                 raise
             self.seconds = seconds_before + time.monotonic() - started
             if self.step % self.config.evaluate_every == 0:
-                speed = (self.tokens - seen_before) / (time.monotonic() - started)
-                found = evaluate()
-                report(self._record(losses, speed) | found)
-                self._note(found)
+                if self.workers.is_first:
+                    speed = (self.tokens - seen_before) / (time.monotonic() - started)
+                    found = evaluate()
+                    report(self._record(losses, speed) | found)
+                    self._note(found)
                 losses = []
-            if time.monotonic() - saved > self.config.checkpoint_seconds:
+            if self._is_due(time.monotonic() - saved):
                 self.save(checkpoint)
                 saved = time.monotonic()
         self.save(checkpoint)
+
+    def _should_end(self, stop: StopRequests) -> bool:
+        """The same answer in all processes, and the same time on their clocks."""
+        ends = self.is_finished or stop.requested
+        ended, self.seconds = self.workers.largest([ends, self.seconds])
+        return bool(ended)
+
+    def _is_due(self, seconds: float) -> bool:
+        return bool(self.workers.largest([seconds > self.config.checkpoint_seconds])[0])
 
     def _record(self, losses: list[float], speed: float) -> dict[str, Any]:
         return {
@@ -246,7 +273,7 @@ class LMTrainer:
             )
         self.optimizer.step()
         self.step += 1
-        self.tokens += batch.n_tokens
+        self.tokens += self.workers.total(batch.n_tokens)
         self.position = after
         return loss
 
@@ -262,16 +289,22 @@ class LMTrainer:
 
     def _backward(self, batch: Batch) -> float:
         """Accumulate the gradients of one batch; returns its loss."""
-        torch.manual_seed(self.config.seed * 1_000_003 + self.step)  # of dropout
-        device = self.model.device
+        seeds = (self.config.seed * 1_000_003 + self.step) * self.workers.size
+        torch.manual_seed(seeds + self.workers.rank)  # of dropout
+        if self._together is not None:
+            loss = self._together(batch)
+            loss.backward()
+            return self.workers.mean(loss.item()) / self.config.loss_scale
         tokens = TokenLayer(self.model, batch.words, self.dtype, threads=self.threads)
         vectors = tokens.vectors.detach()
-        targets = [batch.targets(d, self.softmax.n_words).to(device) for d in self.directions]
-        shared = self.objective.shared(self.step, targets)
+        shared = self.objective.shared(self.step, self._targets(batch))
         # Each direction gets leaves of its own, so that its backward pass ends there.
         leaves = [[_leaf(tensor) for tensor in (vectors, *shared)] for _ in self.directions]
         losses = run_all(
-            [partial(self._direction_loss, part, batch, own) for part, own in enumerate(leaves)],
+            [
+                partial(self._direction_backward, part, batch, own)
+                for part, own in enumerate(leaves)
+            ],
             threads=self.threads,
         )
         of_vectors, *of_shared = [_sum_of_gradients(pair) for pair in zip(*leaves)]
@@ -279,17 +312,28 @@ class LMTrainer:
         tokens.backward(of_vectors)
         return sum(losses) / self.config.loss_scale
 
-    def _direction_loss(self, part: int, batch: Batch, leaves: list[Tensor]) -> float:
+    def _targets(self, batch: Batch) -> list[Tensor]:
+        n_words = self.softmax.n_words
+        return [batch.targets(d, n_words).to(self.model.device) for d in self.directions]
+
+    def _direction_backward(self, part: int, batch: Batch, leaves: list[Tensor]) -> float:
         """Loss of one of the directions, with its gradients left on the leaves."""
+        loss = self._direction_loss(part, batch, leaves)
+        loss.backward()
+        return loss.item()
+
+    def _direction_loss(self, part: int, batch: Batch, tensors: Sequence[Tensor]) -> Tensor:
+        """Share of one of the directions in the loss, from the token layer and the tensors that
+        the objective shares."""
         direction = self.directions[part]
-        vectors, *shared = leaves
+        vectors, *shared = tensors
         hidden = top_layer(self.model, direction, batch, vectors, self.dtype)
         with autocast(hidden.device, self.dtype):
             x = self.softmax.project(direction, self.model.dropped(hidden))
-        loss = self.objective.losses(part, x, shared).mean()
-        loss = loss * (self.config.loss_scale / len(self.directions))
-        loss.backward()
-        return loss.item()
+        losses = self.objective.losses(part, x, shared)
+        # Gradients are averaged over the processes: each divides by its share of all predictions.
+        n = self.workers.total(len(losses)) / self.workers.size
+        return losses.sum() * (self.config.loss_scale / len(self.directions) / n)
 
     @torch.no_grad()
     def measure_layers(self, corpus: Corpus, max_tokens: int) -> None:
@@ -309,13 +353,17 @@ class LMTrainer:
         return self.model(vectors, index + 2, np.array([len(piece) for piece in pieces]))
 
     def save(self, path: Path) -> None:
+        """Write everything that training goes on from; the first process does it for all."""
+        carried = self.workers.gathered(self.model.state and self.model.state.state_dict())
+        if not self.workers.is_first:
+            return
         save_checkpoint(
             path,
             {
                 "model": self.model.state_dict(),
                 "softmax": self.softmax.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
-                "carried_state": self.model.state.state_dict() if self.model.state else None,
+                "carried_state": carried,
                 "position": asdict(self.position),
                 "step": self.step,
                 "tokens": self.tokens,
@@ -332,14 +380,40 @@ class LMTrainer:
             self.model.load_state_dict(state["model"])
             self.softmax.load_state_dict(state["softmax"])
             self.optimizer.load_state_dict(state["optimizer"])
-            carried = state["carried_state"]
-            self.model.state = None if carried is None else CarriedState(carried)
             self.position = Position(**state["position"])
+            self._continue_states(state["carried_state"])
             for name in ("step", "tokens", "seconds", "best", "evaluations_since_best"):
                 setattr(self, name, state[name])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             message = errors.BAD_CHECKPOINT.format(path=path, error=error)
             raise errors.MalformedModelError(message) from error
+
+    def _continue_states(self, carried: Sequence[Any]) -> None:
+        """Take up the LSTM states of this process; another number of processes has other rows,
+        which begin with the next group."""
+        if len(carried) == self.workers.size:
+            own = carried[self.workers.rank]
+            self.model.state = None if own is None else CarriedState(own)
+        elif self.position.step:
+            self.position = Position(self.position.epoch, self.position.group + 1)
+
+
+class _WholeLoss(torch.nn.Module):
+    """The loss of a batch as one graph, which DistributedDataParallel wants to see being built."""
+
+    def __init__(self, trainer: LMTrainer):
+        super().__init__()
+        self.model = trainer.model
+        self.softmax = trainer.softmax
+        self._trainer = [trainer]  # in a list: it is no part of this module
+
+    def forward(self, batch: Batch) -> Tensor:
+        trainer = self._trainer[0]
+        vectors = TokenLayer(self.model, batch.words, trainer.dtype).vectors
+        shared = trainer.objective.shared(trainer.step, trainer._targets(batch))
+        tensors = [vectors, *shared]
+        parts = range(len(trainer.directions))
+        return torch.stack([trainer._direction_loss(p, batch, tensors) for p in parts]).sum()
 
 
 def word_counts(corpus: Corpus, n_words: int) -> IntArray:

@@ -26,8 +26,10 @@ from ..text.sources import find_files
 from .card import model_card
 from .lm import LMTrainer, LMTrainingConfig, word_counts
 from .perplexity import evaluate
+from .workers import Workers, joined_workers
 
 CHECKPOINT = "checkpoint.pt"
+MODEL = "model"
 LOG = "log.jsonl"
 LONGEST_HELDOUT = 10_000  # tokens; held-out pieces are read whole, but for absurd ones
 
@@ -75,23 +77,35 @@ class Progress:
 
 
 def pretrain(
-    config: PretrainConfig, work: Path, progress: Progress | None = None, *, n_process: int = 1
+    config: PretrainConfig,
+    work: Path,
+    progress: Progress | None = None,
+    *,
+    n_process: int = 1,
+    gpu_id: int = -1,
 ) -> Path | None:
-    """Run, or continue, the pretraining that `config` describes.
+    """Run, or continue, the pretraining that `config` describes, on GPU `gpu_id` or, for -1, on
+    the CPU. Under `torchrun`, its processes train together.
 
     RETURNS (Optional[Path]): The model folder; None if SIGINT or SIGTERM stopped the run, which
         goes on from its checkpoint when it is called again.
     """
     progress = progress or Progress()
     work.mkdir(parents=True, exist_ok=True)
-    train, heldout = prepare(config, work, progress, n_process=n_process)
-    trainer = build_trainer(config, train)
-    checkpoint = work / CHECKPOINT
-    if checkpoint.exists():
-        trainer.resume(checkpoint)
-    if not run(trainer, heldout, checkpoint, progress):
-        return None
-    return finish(config, trainer, heldout, work / "model")
+    with joined_workers(gpu_id) as workers:
+        if workers.is_first:
+            prepare(config, work, progress, n_process=n_process)
+        workers.wait()  # the others open what the first one has built
+        train, heldout = prepare(config, work, progress)
+        trainer = build_trainer(config, train, workers)
+        checkpoint = work / CHECKPOINT
+        if checkpoint.exists():
+            trainer.resume(checkpoint)
+        if not run(trainer, heldout, checkpoint, progress):
+            return None
+        if workers.is_first:
+            finish(config, trainer, heldout, work / MODEL)
+    return work / MODEL
 
 
 def prepare(
@@ -109,7 +123,9 @@ def prepare(
     return train, heldout.recoded(train.types)
 
 
-def build_trainer(config: PretrainConfig, train: Corpus) -> LMTrainer:
+def build_trainer(
+    config: PretrainConfig, train: Corpus, workers: Workers | None = None
+) -> LMTrainer:
     """A trainer of new, random weights."""
     torch.manual_seed(config.training.seed)
     softmax = WordSoftmax(
@@ -118,7 +134,7 @@ def build_trainer(config: PretrainConfig, train: Corpus) -> LMTrainer:
         n_words=min(config.n_words, len(train.types)),
     )
     softmax.start_from_counts(word_counts(train, softmax.n_words))
-    return LMTrainer(BiLM(config.model), softmax, train, config.training)
+    return LMTrainer(BiLM(config.model), softmax, train, config.training, workers)
 
 
 def run(trainer: LMTrainer, heldout: Corpus, checkpoint: Path, progress: Progress) -> bool:

@@ -64,11 +64,17 @@ class Row:
 
 
 class Group:
-    """Rows that are read side by side, in steps of equal width."""
+    """Rows that are read side by side, in steps of equal width.
 
-    def __init__(self, corpus: Corpus, rows: list[IntArray], unroll: int):
-        self.rows = [[Row(corpus, pieces, direction) for pieces in rows] for direction in (0, 1)]
-        longest = max(int(row.ends[-1]) for row in self.rows[0])
+    Of several processes, each reads every `n_ranks`-th row, from row `rank` on.
+    """
+
+    def __init__(
+        self, corpus: Corpus, rows: list[IntArray], unroll: int, rank: int = 0, n_ranks: int = 1
+    ):
+        longest = max(int(corpus.lengths[pieces].sum()) + len(pieces) for pieces in rows)
+        own = rows[rank::n_ranks]
+        self.rows = [[Row(corpus, pieces, direction) for pieces in own] for direction in (0, 1)]
         self.n_steps = -(-longest // unroll)
         self.width = -(-longest // self.n_steps)
 
@@ -81,7 +87,8 @@ class Group:
     def _read(self, direction: int, step: int) -> tuple[IntArray, IntArray]:
         start = step * self.width
         parts = [row.read(start, start + self.width) for row in self.rows[direction]]
-        shape = (max(len(inputs) for inputs, _ in parts), len(parts))
+        # A process without rows reads one position that nothing is predicted from.
+        shape = (max((len(inputs) for inputs, _ in parts), default=1) or 1, len(parts) or 1)
         inputs = np.full(shape, SENTENCE_START_ID, dtype=np.int64)
         targets = np.full(shape, NO_TARGET, dtype=np.int64)
         for i, (row_inputs, row_targets) in enumerate(parts):
@@ -91,10 +98,7 @@ class Group:
 
 
 class Reader:
-    """All steps of all epochs: a function of (corpus, carry, batch_tokens, unroll, seed) alone.
-
-    With several processes, each reads every `n_ranks`-th row of a group, from row `rank` on.
-    """
+    """All steps of all epochs: a function of (corpus, carry, batch_tokens, unroll, seed) alone."""
 
     def __init__(
         self,
@@ -104,12 +108,16 @@ class Reader:
         unroll: int,
         carry: str = "document",
         seed: int = 0,
+        rank: int = 0,
+        n_ranks: int = 1,
     ):
         self.corpus = corpus
         self.batch_tokens = batch_tokens
         self.unroll = unroll
         self.carry = carry
         self.seed = seed
+        self.rank = rank
+        self.n_ranks = n_ranks
         self._plan: tuple[int, list[list[IntArray]]] | None = None
 
     def steps(self, start: Position) -> Iterator[tuple[Group, int, Position]]:
@@ -118,7 +126,7 @@ class Reader:
         while True:
             groups = self.plan(epoch)
             for number in range(first_group, len(groups)):
-                group = Group(self.corpus, groups[number], self.unroll)
+                group = Group(self.corpus, groups[number], self.unroll, self.rank, self.n_ranks)
                 for step in range(first_step, group.n_steps):
                     last = step == group.n_steps - 1
                     after = (
