@@ -22,8 +22,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from .. import errors
+from ..nn.adaptive_softmax import AnySoftmax, new_softmax
 from ..nn.bilm import BiLM, BiLMConfig
-from ..nn.softmax import WordSoftmax
 
 FORMAT_VERSION = 1
 ARCHITECTURE = "bilm"
@@ -114,7 +114,7 @@ def load_native(folder: Path) -> EncoderModel:
 
 
 def save_softmax(
-    softmax: WordSoftmax, words: Sequence[str], folder: Path, *, dtype: str = "float32"
+    softmax: AnySoftmax, words: Sequence[str], folder: Path, *, dtype: str = "float32"
 ) -> None:
     """Write the softmax of a language model and its words beside the encoder in `folder`."""
     weights = {
@@ -125,7 +125,7 @@ def save_softmax(
     _replace(folder / SOFTMAX_FILE, safetensors.torch.save(weights))
 
 
-def load_softmax(folder: Path) -> tuple[WordSoftmax, list[str]]:
+def load_softmax(folder: Path) -> tuple[AnySoftmax, list[str]]:
     """The softmax that `save_softmax` wrote, in float32, and its words."""
     path = folder / SOFTMAX_FILE
     if not path.exists():
@@ -133,18 +133,16 @@ def load_softmax(folder: Path) -> tuple[WordSoftmax, list[str]]:
     weights = read_safetensors(path)
     try:
         words = (folder / VOCABULARY_FILE).read_text("utf8").split("\n")[:-1]
-        n_words, width = weights["weight"].shape
-        input_width = weights["projections.0.weight"].shape[1]
+        width, input_width = weights["projections.0.weight"].shape
     except (OSError, UnicodeDecodeError, KeyError, ValueError, IndexError) as error:
         raise errors.malformed_model(path, "softmax", "weights and words", error) from error
-    if len(words) != n_words:
-        found = f"{len(words)} in {VOCABULARY_FILE}"
-        raise errors.malformed_model(path, "number of words", n_words, found)
-    softmax = WordSoftmax(input_width=input_width, width=width, n_words=n_words)
+    kind = "adaptive" if any(name.startswith("clusters.") for name in weights) else "full"
+    softmax = new_softmax(kind, input_width=input_width, width=width, n_words=len(words))
     try:
         softmax.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
     except RuntimeError as error:
-        raise errors.malformed_model(path, "softmax", "weights that fit", error) from error
+        expected = f"weights for the {len(words)} words of {VOCABULARY_FILE}"
+        raise errors.malformed_model(path, "softmax", expected, error) from error
     return softmax, words
 
 

@@ -22,24 +22,25 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from .. import errors
+from ..nn.adaptive_softmax import AdaptiveSoftmax, AnySoftmax
 from ..nn.bilm import BiLM, CarriedState
 from ..nn.candidates import DISTRIBUTIONS
 from ..nn.memory import keep_freed_memory
 from ..nn.parallel import run_all
 from ..nn.precision import autocast, compute_dtype
-from ..nn.softmax import Sampler, WordSoftmax
+from ..nn.softmax import Sampler
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
 from ..types import IntArray
 from .batches import Batch, top_layer
 from .checkpoint import load_checkpoint, save_checkpoint
 from .interrupting import StopRequests
-from .objective import FullObjective, Objective, SampledObjective
+from .objective import AdaptiveObjective, FullObjective, Objective, SampledObjective
 from .optimizing import OPTIMIZERS, SCHEDULES, make_optimizer, rate_factor
 from .reading import Group, Position, Reader
 from .token_layer import TokenLayer
 from .workers import Workers
 
-SOFTMAXES = ("sampled", "full")
+SOFTMAXES = ("sampled", "full", "adaptive")
 CARRIES = ("document", "stream")
 CHOICES = {
     "softmax": SOFTMAXES,
@@ -111,7 +112,7 @@ class LMTrainer:
     def __init__(
         self,
         model: BiLM,
-        softmax: WordSoftmax,
+        softmax: AnySoftmax,
         corpus: Corpus,
         config: LMTrainingConfig,
         workers: Workers | None = None,
@@ -424,7 +425,9 @@ def word_counts(corpus: Corpus, n_words: int) -> IntArray:
     return counts
 
 
-def _objective(softmax: WordSoftmax, counts: IntArray, config: LMTrainingConfig) -> Objective:
+def _objective(softmax: AnySoftmax, counts: IntArray, config: LMTrainingConfig) -> Objective:
+    if isinstance(softmax, AdaptiveSoftmax):
+        return AdaptiveObjective(softmax)
     if config.softmax == "full":
         return FullObjective(softmax)
     probabilities = DISTRIBUTIONS[config.sampler](counts)
@@ -437,4 +440,6 @@ def _leaf(tensor: Tensor) -> Tensor:
 
 def _sum_of_gradients(leaves: tuple[Tensor, ...]) -> Tensor:
     gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
+    if not gradients:  # rows that no target of this step needed
+        return torch.zeros_like(leaves[0])
     return gradients[0] if len(gradients) == 1 else gradients[0] + gradients[1]

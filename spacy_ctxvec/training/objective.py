@@ -6,12 +6,16 @@ each direction's thread leaves of its own, and computes the losses of one direct
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
+from ..nn.adaptive_softmax import AdaptiveSoftmax
+from ..nn.precision import autocast
 from ..nn.softmax import Sampler, WordSoftmax, full_losses, sampled_losses
 
 
@@ -46,6 +50,31 @@ class FullObjective:
 
     def backward(self, gradients: Sequence[Tensor]) -> None:
         for parameter, gradient in zip((self.softmax.weight, self.softmax.bias), gradients):
+            parameter.grad = gradient
+
+
+class AdaptiveObjective:
+    """The adaptive softmax (`nn.adaptive_softmax`): exact as well, and much cheaper."""
+
+    def __init__(self, softmax: AdaptiveSoftmax):
+        self.clusters = softmax.clusters
+        # Two threads at a time borrow a module for weights of their own.
+        self.shells = [copy.deepcopy(self.clusters).to("meta") for _ in range(2)]
+        self.names = [name for name, _ in self.clusters.named_parameters()]
+        self.targets: Sequence[Tensor] = ()
+
+    def shared(self, step: int, targets: Sequence[Tensor]) -> list[Tensor]:
+        self.targets = targets
+        return list(self.clusters.parameters())
+
+    def losses(self, part: int, x: Tensor, shared: Sequence[Tensor]) -> Tensor:
+        weights = dict(zip(self.names, shared))
+        with autocast(x.device, x.dtype):
+            result = functional_call(self.shells[part], weights, (x, self.targets[part]))
+        return -result.output.float()
+
+    def backward(self, gradients: Sequence[Tensor]) -> None:
+        for parameter, gradient in zip(self.clusters.parameters(), gradients):
             parameter.grad = gradient
 
 

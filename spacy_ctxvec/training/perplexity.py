@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..nn.adaptive_softmax import AnySoftmax
 from ..nn.bilm import BiLM, CarriedState
-from ..nn.softmax import WordSoftmax
 from ..text.corpus import UNKNOWN_ID, Corpus
 from .batches import Batch, top_layer
 from .reading import Group, reading_order
@@ -45,7 +45,7 @@ class Perplexity:
 
 @torch.no_grad()
 def evaluate(
-    model: BiLM, softmax: WordSoftmax, corpus: Corpus, max_tokens: int | None = None
+    model: BiLM, softmax: AnySoftmax, corpus: Corpus, max_tokens: int | None = None
 ) -> Perplexity:
     """Held-out perplexity of both directions over the full softmax, in float32.
 

@@ -17,8 +17,8 @@ import torch
 
 from .. import __version__, errors
 from ..formats.native import EncoderModel, save_native, save_softmax
+from ..nn.adaptive_softmax import new_softmax
 from ..nn.bilm import BiLM, BiLMConfig
-from ..nn.softmax import WordSoftmax
 from ..text.building import build_corpus
 from ..text.corpus import Corpus
 from ..text.settings import check_settings, settings_of
@@ -128,7 +128,8 @@ def build_trainer(
 ) -> LMTrainer:
     """A trainer of new, random weights."""
     torch.manual_seed(config.training.seed)
-    softmax = WordSoftmax(
+    softmax = new_softmax(
+        config.training.softmax,
         input_width=config.model.token_width,
         width=config.softmax_width,
         n_words=min(config.n_words, len(train.types)),
