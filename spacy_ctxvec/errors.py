@@ -72,7 +72,43 @@ LOSS_NOT_FINITE = (
 NO_SOFTMAX = (
     "{folder} holds no {name}, the softmax that its language model was trained with, which this "
     "needs. Models that come from `spacy ctxvec pretrain` or `adapt` have it; files of encoders "
-    "alone, such as the shipped model, do not."
+    "alone, such as the shipped model, do not: `spacy ctxvec adapt --new-softmax` starts one anew."
+)
+UNFINISHED_WORK = (
+    "{path} is the working folder of a training that has not come to its end: it has a checkpoint "
+    "and no {name}. Run the command that began it again, or name another model."
+)
+NO_MODEL_LANGUAGE = (
+    "The model {path} does not say what language it is for, so its text cannot be tokenised. Give "
+    "the code of its language with --lang, such as --lang en."
+)
+OTHER_START = (
+    "The training in {folder} began with {field} = {found}; now it is {expected}. Name another "
+    "working folder, or begin anew with --restart."
+)
+ADAPTIVE_WORDS = (
+    "{path} was trained with an adaptive softmax, to which no words can be added. Keep its words "
+    "with --new-words 0, or start a softmax anew with --new-softmax."
+)
+TWO_LENGTHS = (
+    "Found --tokens {tokens} and --epochs {epochs}, which both say how long to train. Give one of "
+    "them; --hours may come on top."
+)
+NOT_FOR_PIPELINE = (
+    "A pipeline keeps the encoder alone, in float32: {option} is for --format native. Leave one of "
+    "them out."
+)
+NO_SOFTMAX_IN_PIPELINE = (
+    "The pipeline {path} holds encoders alone. To export a softmax, name the model folder that "
+    "`spacy ctxvec pretrain` or `adapt` wrote."
+)
+OUT_IN_USE = (
+    "{path} is not empty; found: {found}. Name a folder that is new or empty, or replace a model "
+    "or pipeline with --force."
+)
+OUT_IS_OTHER = (
+    "--force replaces model folders and pipelines alone, and {path} has other content: {found}. "
+    "Name another folder, or empty this one yourself."
 )
 MALFORMED_MODEL = "Cannot read {path}: its {field} should be {expected}; found: {found}."
 WRONG_SIZES = (

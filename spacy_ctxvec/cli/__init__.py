@@ -15,11 +15,11 @@ import typer
 from spacy.cli._util import app
 from typer.core import TyperGroup
 
-COMMANDS = ("demo", "info", "data", "pretrain")
+COMMANDS = ("demo", "info", "data", "pretrain", "adapt", "evaluate-lm", "export")
 
 
 class LazyGroup(TyperGroup):
-    """A command group that knows its commands by name: NAME is `NAME_cli` in module `.NAME`."""
+    """A command group that knows its commands by name: NAME is `NAME_cli` in module `.NAME`, with `_` for `-`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -27,9 +27,10 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f".{cmd_name}", __name__)
+        name = cmd_name.replace("-", "_")
+        module = import_module(f".{name}", __name__)
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name)(_speaking_plainly(getattr(module, f"{cmd_name}_cli")))
+        single.command(cmd_name)(_speaking_plainly(getattr(module, f"{name}_cli")))
         return typer.main.get_command(single)
 
 

@@ -46,6 +46,12 @@ class EncoderModel:
     weights: dict[str, Tensor]
     info: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def dtype(self) -> str:
+        """The narrowest of `DTYPES` that keeps all weights as they are."""
+        halves = all(weight.dtype == torch.float16 for weight in self.weights.values())
+        return "float16" if halves else "float32"
+
     def build(self) -> BiLM:
         """The encoder as a float32 module, in evaluation mode."""
         with torch.device("meta"):  # sizes of a damaged file must not allocate memory

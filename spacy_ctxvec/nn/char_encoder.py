@@ -6,12 +6,14 @@ A word's vector here depends on its spelling alone, so callers run it once per d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from ..text.characters import N_CHARACTERS, WORD_PADDING
+from .window_maximum import window_maximum
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -79,18 +81,54 @@ class CharEncoder(nn.Module):
             nn.init.zeros_(self.projection.bias)
 
     def forward(self, char_ids: Tensor) -> Tensor:
-        x = self.embedding(self._trim(char_ids)).transpose(1, 2)
-        # The reference takes the maximum over padding as well, and before the activation.
-        pooled = [convolution(x).amax(dim=2) for convolution in self.convolutions]
-        features = self.activation(torch.cat(pooled, dim=1))
+        features = self.activation(self._pooled(char_ids) + self._bias())
         for highway in self.highways:
             features = highway(features)
         return features if self.projection is None else self.projection(features)
 
-    def _trim(self, char_ids: Tensor) -> Tensor:
+    def _pooled(self, char_ids: Tensor) -> Tensor:
+        """Convolutions, and the maximum of each feature over all positions.
+
+        The reference takes the maximum over padding as well, and before the activation.
+        """
+        char_ids, has_padding = self._trim(char_ids)
+        x = self.embedding(char_ids)
+        kernel = self._kernel()
+        if torch.is_autocast_enabled(x.device.type):
+            dtype = torch.get_autocast_dtype(x.device.type)
+            x, kernel = x.to(dtype), kernel.to(dtype)
+        if has_padding:
+            return window_maximum(x, kernel)
+        # Narrow filters go on where the widest one has come to the end.
+        blocked = torch.cat([_beyond_end(c, char_ids.shape[1]) for c in self._convolutions()], 1)
+        return window_maximum(pad(x, (0, 0, 0, self._widest - 1)), kernel, blocked.to(x.device))
+
+    def _convolutions(self) -> Iterator[nn.Conv1d]:
+        for convolution in self.convolutions:
+            assert isinstance(convolution, nn.Conv1d)
+            yield convolution
+
+    def _kernel(self) -> Tensor:
+        """All filters side by side, (widest * char_width, n_features); zero beyond their width."""
+        weights = [convolution.weight for convolution in self._convolutions()]
+        padded = [pad(weight, (0, self._widest - weight.shape[2])) for weight in weights]
+        return torch.cat(padded).permute(2, 1, 0).flatten(0, 1)
+
+    def _bias(self) -> Tensor:
+        return torch.cat([c.bias for c in self._convolutions()])  # type: ignore[misc]
+
+    def _trim(self, char_ids: Tensor) -> tuple[Tensor, bool]:
         """Drop the columns in which every convolution would see only padding, but for one.
 
-        All windows of pure padding give the same number, so the maximum does not change.
+        All windows of pure padding give the same number, so the maximum does not change. Returned
+        as well: whether there is such a column.
         """
         used = (char_ids != WORD_PADDING).any(dim=0).sum().item() if len(char_ids) else 0
-        return char_ids[:, : int(used) + self._widest]
+        kept = int(used) + self._widest
+        return char_ids[:, :kept], kept <= char_ids.shape[1]
+
+
+def _beyond_end(convolution: nn.Conv1d, n_columns: int) -> Tensor:
+    """Of each position and feature, whether the filter would reach over the end of the word."""
+    features, _, width = convolution.weight.shape
+    return (torch.arange(n_columns) > n_columns - width)[:, None].expand(-1, features)

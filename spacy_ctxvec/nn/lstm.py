@@ -91,6 +91,7 @@ class LSTM(nn.Module):
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
         w_ih, w_hh, bias = (w.to(x.dtype) for w in (self.weight_ih, self.weight_hh, self.bias))
+        w_hr = None if self.weight_hr is None else self.weight_hr.to(x.dtype)
         from_input = torch.addmm(bias, x, w_ih.t())
         outputs, ended_h, ended_c = [], [], []
         for z in from_input.split(batch_sizes.tolist()):
@@ -98,19 +99,19 @@ class LSTM(nn.Module):
                 ended_h.append(h[len(z) :])
                 ended_c.append(c[len(z) :])
                 h, c = h[: len(z)], c[: len(z)]
-            h, c = self._step(torch.addmm(z, h, w_hh.t()), c)
+            h, c = self._step(torch.addmm(z, h, w_hh.t()), c, w_hr)
             outputs.append(h)
         final = (torch.cat([h, *reversed(ended_h)]), torch.cat([c, *reversed(ended_c)]))
         return torch.cat(outputs), final
 
-    def _step(self, z: Tensor, c: Tensor) -> LSTMState:
+    def _step(self, z: Tensor, c: Tensor, w_hr: Tensor | None) -> LSTMState:
         i, f, g, o = z.chunk(4, dim=1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         if self.cell_clip:
             c = c.clamp(-self.cell_clip, self.cell_clip)
         h = torch.sigmoid(o) * torch.tanh(c)
-        if self.weight_hr is not None:
-            h = h @ self.weight_hr.to(h.dtype).t()
+        if w_hr is not None:
+            h = h @ w_hr.t()
         if self.output_clip:
             h = h.clamp(-self.output_clip, self.output_clip)
         return h, c

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ..nn.adaptive_softmax import AnySoftmax
 from ..nn.bilm import BiLM, CarriedState
 from ..text.corpus import UNKNOWN_ID, Corpus
 from .batches import Batch, top_layer
@@ -22,6 +22,17 @@ from .reading import Group, reading_order
 from .token_layer import TokenLayer
 
 BATCH_TOKENS, UNROLL = 4096, 256  # bound the memory of an evaluation, not its result
+
+
+class Predictor(Protocol):
+    """What gives a probability to each of `n_words` words: any softmax."""
+
+    @property
+    def n_words(self) -> int: ...
+
+    def full_losses(self, direction: int, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Negative log-likelihood over all words of targets (n,), given hidden (n, input_width)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,7 @@ class Perplexity:
 
 @torch.no_grad()
 def evaluate(
-    model: BiLM, softmax: AnySoftmax, corpus: Corpus, max_tokens: int | None = None
+    model: BiLM, softmax: Predictor, corpus: Corpus, max_tokens: int | None = None
 ) -> Perplexity:
     """Held-out perplexity of both directions over the full softmax, in float32.
 

@@ -7,7 +7,7 @@ The working folder holds `corpus/`, `heldout/`, `checkpoint.pt`, `log.jsonl` and
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,20 +16,24 @@ import srsly
 import torch
 
 from .. import __version__, errors
-from ..formats.native import EncoderModel, save_native, save_softmax
-from ..nn.adaptive_softmax import new_softmax
+from ..assets import FOLDER
+from ..formats.detect import load_model
+from ..formats.native import SOFTMAX_FILE, EncoderModel, load_softmax, save_native, save_softmax
+from ..nn.adaptive_softmax import AnySoftmax, new_softmax
 from ..nn.bilm import BiLM, BiLMConfig
 from ..text.building import build_corpus
 from ..text.corpus import Corpus
 from ..text.settings import check_settings, settings_of
 from ..text.sources import find_files
+from ..types import IntArray
 from .card import model_card
 from .lm import LMTrainer, LMTrainingConfig, word_counts
-from .perplexity import evaluate
+from .perplexity import Perplexity, evaluate
 from .workers import Workers, joined_workers
 
 CHECKPOINT = "checkpoint.pt"
 MODEL = "model"
+SHIPPED = "en_sm"
 LOG = "log.jsonl"
 LONGEST_HELDOUT = 10_000  # tokens; held-out pieces are read whole, but for absurd ones
 
@@ -90,14 +94,36 @@ def pretrain(
     RETURNS (Optional[Path]): The model folder; None if SIGINT or SIGTERM stopped the run, which
         goes on from its checkpoint when it is called again.
     """
-    progress = progress or Progress()
+    return train_in(
+        work, config, progress or Progress(), build_trainer, finish,
+        n_process=n_process, gpu_id=gpu_id,
+    )  # fmt: skip
+
+
+def train_in(
+    work: Path,
+    config: PretrainConfig,
+    progress: Progress,
+    build: Callable[[PretrainConfig, Corpus, Workers], LMTrainer],
+    finish: Callable[[PretrainConfig, LMTrainer, Corpus, Path], Path],
+    *,
+    vocabulary: Sequence[str] = (),
+    n_process: int,
+    gpu_id: int,
+) -> Path | None:
+    """See `pretrain`: the same for any start and end.
+
+    build: makes the trainer of the training corpus
+    finish: writes the model folder, from the trainer and the held-out corpus
+    vocabulary: see `prepare`
+    """
     work.mkdir(parents=True, exist_ok=True)
     with joined_workers(gpu_id) as workers:
         if workers.is_first:
             prepare(config, work, progress, n_process=n_process)
         workers.wait()  # the others open what the first one has built
-        train, heldout = prepare(config, work, progress)
-        trainer = build_trainer(config, train, workers)
+        train, heldout = prepare(config, work, progress, vocabulary=vocabulary)
+        trainer = build(config, train, workers)
         checkpoint = work / CHECKPOINT
         if checkpoint.exists():
             trainer.resume(checkpoint)
@@ -109,9 +135,18 @@ def pretrain(
 
 
 def prepare(
-    config: PretrainConfig, work: Path, progress: Progress, *, n_process: int = 1
+    config: PretrainConfig,
+    work: Path,
+    progress: Progress,
+    *,
+    vocabulary: Sequence[str] = (),
+    n_process: int = 1,
 ) -> tuple[Corpus, Corpus]:
-    """The training corpus, and the held-out one over its types; built where they are missing."""
+    """The training corpus, and the held-out one over its types; built where they are missing.
+
+    vocabulary: words of a model, specials first, that the types begin with; by default they are
+        those of the text alone, by falling frequency
+    """
     train = _corpus(
         config, work / "corpus", config.train, progress, n_process=n_process,
         budget=config.corpus_tokens or None, max_tokens=config.max_tokens, exclude=config.exclude,
@@ -120,6 +155,8 @@ def prepare(
         config, work / "heldout", config.heldout, progress, n_process=n_process,
         budget=None, max_tokens=LONGEST_HELDOUT, exclude=[],
     )  # fmt: skip
+    if vocabulary:
+        train = train.recoded(vocabulary)
     return train, heldout.recoded(train.types)
 
 
@@ -128,14 +165,20 @@ def build_trainer(
 ) -> LMTrainer:
     """A trainer of new, random weights."""
     torch.manual_seed(config.training.seed)
+    softmax = start_softmax(config, word_counts(train, min(config.n_words, len(train.types))))
+    return LMTrainer(BiLM(config.model), softmax, train, config.training, workers)
+
+
+def start_softmax(config: PretrainConfig, counts: IntArray) -> AnySoftmax:
+    """An untrained softmax over the words that `counts` counts, of the kind that is trained."""
     softmax = new_softmax(
         config.training.softmax,
         input_width=config.model.token_width,
         width=config.softmax_width,
-        n_words=min(config.n_words, len(train.types)),
+        n_words=len(counts),
     )
-    softmax.start_from_counts(word_counts(train, softmax.n_words))
-    return LMTrainer(BiLM(config.model), softmax, train, config.training, workers)
+    softmax.start_from_counts(counts)
+    return softmax
 
 
 def run(trainer: LMTrainer, heldout: Corpus, checkpoint: Path, progress: Progress) -> bool:
@@ -158,7 +201,15 @@ def finish(config: PretrainConfig, trainer: LMTrainer, heldout: Corpus, folder: 
     """Measure, and write the model folder with its softmax and its card."""
     perplexity = evaluate(trainer.model, trainer.softmax, heldout)
     trainer.measure_layers(heldout, config.training.eval_tokens)
-    info = {
+    info = model_info(config, trainer, perplexity)
+    return write_model(config, trainer, info, model_card, folder)
+
+
+def model_info(
+    config: PretrainConfig, trainer: LMTrainer, perplexity: Perplexity
+) -> dict[str, Any]:
+    """What a trained model tells of itself, as `EncoderModel.info` holds it."""
+    return {
         "name": config.name,
         "lang": config.lang,
         "tokenization": f'spacy.blank("{config.lang}"), without white space',
@@ -167,12 +218,59 @@ def finish(config: PretrainConfig, trainer: LMTrainer, heldout: Corpus, folder: 
         "tokens_seen": trainer.tokens,
         "perplexity": perplexity.rounded(),
     }
+
+
+def write_model(
+    config: PretrainConfig,
+    trainer: LMTrainer,
+    info: dict[str, Any],
+    make_card: Callable[[PretrainConfig, EncoderModel, Corpus], str],
+    folder: Path,
+) -> Path:
+    """Write the trained encoder, its softmax and its card; `load_language_model` reads them."""
     model = EncoderModel(config.model, trainer.model.state_dict(), info)
-    card = model_card(config, model, trainer.corpus)
+    card = make_card(config, model, trainer.corpus)
     save_native(model, folder, dtype=config.dtype, card=card)
     words = trainer.corpus.types[: trainer.softmax.n_words]
     save_softmax(trainer.softmax, words, folder, dtype=config.dtype)
     return folder
+
+
+def model_folder(path: Path) -> Path:
+    """The model that `path` means: the shipped one by its name, that of a working folder, or what
+    lies at `path` itself.
+
+    CtxvecError for a working folder whose training has not come to its end.
+    """
+    if path == Path(SHIPPED) and not path.exists():
+        return FOLDER / SHIPPED
+    if (path / MODEL).is_dir():
+        return path / MODEL
+    if (path / CHECKPOINT).exists():
+        raise errors.CtxvecError(errors.UNFINISHED_WORK.format(path=path, name=MODEL))
+    return path
+
+
+def load_language_model(folder: Path) -> tuple[EncoderModel, AnySoftmax, list[str]]:
+    """The encoder of a model folder, its softmax, and the words of that, specials first.
+
+    CtxvecError where there is no softmax, or one that does not fit the encoder.
+    """
+    encoder = load_model(folder)
+    softmax, words = load_softmax(folder)
+    found = softmax.state_dict()["projections.0.weight"].shape[1]
+    if found != encoder.config.token_width:
+        expected = f"{encoder.config.token_width}, that of the encoder"
+        raise errors.malformed_model(folder / SOFTMAX_FILE, "input width", expected, found)
+    return encoder, softmax, words
+
+
+def language_of(model: EncoderModel, path: Path, given: str | None) -> str:
+    """The language that the text of a model is tokenised in: `given`, or what the model says."""
+    lang = given or model.info.get("lang")
+    if not lang:
+        raise errors.CtxvecError(errors.NO_MODEL_LANGUAGE.format(path=path))
+    return lang
 
 
 def _corpus(

@@ -18,7 +18,6 @@ from oracle import Oracle
 from spacy_ctxvec.errors import CtxvecError, MalformedModelError
 from spacy_ctxvec.formats.bilm_hdf5 import read_bilm_hdf5, read_options
 from spacy_ctxvec.layers.scalar_mix import ScalarMix_v1, settle
-from spacy_ctxvec.nn.packing import Packing
 from spacy_ctxvec.nn.softmax import WordSoftmax
 
 PUBLIC = {
@@ -171,8 +170,8 @@ def test_full_softmax_perplexity_of_the_training_code(tf_tiny, parity):
             for direction in (0, 1):
                 words = ["<S>", *line.split(), "</S>"][:: 1 - 2 * direction]
                 x = model.word_vectors(words[:-1], sentence_marks=True)
-                # One row of len(x) steps: packings count the tokens between two marks.
-                top = model.run_stack(direction, x, Packing.of(np.array([len(x) - 2])))[-1]
+                steps, row = np.ones(len(x), dtype=np.int64), np.zeros(1, dtype=np.int64)
+                top = model.run_stack(direction, x, steps, row)[-1]
                 targets = [ids.get(word, ids["<UNK>"]) for word in words[1:]]
                 losses.append(softmax.full_losses(direction, top, torch.tensor(targets)))
     got = np.exp(torch.cat(losses).double().mean().numpy())

@@ -1,0 +1,181 @@
+"""`spacy ctxvec export`: a model as a folder of its own, or as a pipeline for `spacy.load`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import spacy
+import srsly
+import typer
+from spacy.language import Language
+
+from .. import errors
+from ..formats.detect import load_model
+from ..formats.native import (
+    CONFIG_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+    EncoderModel,
+    load_softmax,
+    read_json_object,
+    save_native,
+    save_softmax,
+)
+from ..layers.encoder import ensure_weights, shim_of
+from ..training.pretrain import model_folder
+from .opening import first_encoder, is_pipeline, open_pipeline
+
+NOTES = ("README.md", "LICENSE")  # of a model folder; its weights are not to go without them
+PIPELINE_FILES = ("config.cfg", "meta.json", "tokenizer", "vocab")
+
+
+class Format(str, Enum):
+    native = "native"
+    spacy = "spacy"
+
+
+class Dtype(str, Enum):
+    float16 = "float16"
+    float32 = "float32"
+
+
+def export_cli(
+    model: Annotated[str, typer.Argument(help="Model, working folder or saved pipeline")],
+    out: Annotated[Path, typer.Argument(help="Folder to write")],
+    form: Annotated[
+        Format, typer.Option("--format", "-f", help="Model folder, or pipeline for spacy.load")
+    ] = Format.native,
+    dtype: Annotated[
+        Dtype | None, typer.Option("--dtype", help="Of the weights; default: as they are")
+    ] = None,
+    lang: Annotated[
+        str | None, typer.Option("--lang", "-l", help="Language; default: that of the model")
+    ] = None,
+    with_softmax: Annotated[
+        bool, typer.Option("--with-softmax", help="The softmax too: to evaluate and to adapt")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-F", help="Replace a model or pipeline in OUT")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
+) -> None:
+    """Write the encoder of a model or pipeline as a model folder, or as a pipeline."""
+    if form is Format.native:
+        export_native(model, out, dtype and dtype.value, lang, with_softmax, force)
+    else:
+        refuse_native_options(with_softmax, dtype)
+        export_pipeline(model, out, lang, force)
+    files = sorted(path for path in out.rglob("*") if path.is_file())
+    n_bytes = sum(path.stat().st_size for path in files)
+    if json:
+        names = [path.relative_to(out).as_posix() for path in files]
+        record = {"out": str(out), "format": form.value, "files": names, "bytes": n_bytes}
+        typer.echo(srsly.json_dumps(record))
+    else:
+        kind = "Model folder" if form is Format.native else "Pipeline"
+        typer.echo(f"{kind}: {out} ({len(files)} files, {n_bytes / 1e6:.1f} MB)")
+
+
+def export_native(
+    name: str, out: Path, dtype: str | None, lang: str | None, with_softmax: bool, force: bool
+) -> None:
+    """Write a model folder, with the card and licence of the folder it comes from, if there is one.
+
+    dtype: of the weights; None leaves them as they are
+    """
+    if is_pipeline(name):
+        if with_softmax:
+            raise errors.CtxvecError(errors.NO_SOFTMAX_IN_PIPELINE.format(path=name))
+        source, model = None, encoder_of(open_pipeline(name))
+    else:
+        source = model_folder(Path(name))
+        model = load_model(source)
+    dtype = dtype or model.dtype
+    softmax = load_softmax(source) if source and with_softmax else None
+    with emptied(out, force) as new:
+        save_native(for_language(model, lang), new, dtype=dtype)
+        for note in NOTES:
+            if source and (source / note).is_file():
+                shutil.copy(source / note, new / note)
+        if softmax:
+            save_softmax(*softmax, new, dtype=dtype)
+
+
+def export_pipeline(name: str, out: Path, lang: str | None, force: bool) -> None:
+    """Write a pipeline of a tokeniser and the encoder; of a pipeline, its first encoder alone."""
+    nlp = open_pipeline(name if is_pipeline(name) else str(model_folder(Path(name))))
+    component = first_encoder(nlp)
+    model = for_language(encoder_of(nlp), lang)
+    shim = shim_of(component.model)
+    shim.adopt(shim.source, model)
+    alone = spacy.blank(model.info["lang"])
+    alone.add_pipe(component.name, source=nlp)
+    alone.meta["name"] = model.info.get("name", nlp.meta["name"])
+    alone.meta["license"] = model.info.get("licence", "")
+    with emptied(out, force) as new:
+        alone.to_disk(new)
+
+
+def encoder_of(nlp: Language) -> EncoderModel:
+    """The first encoder of a pipeline, outside it; the pipeline's language where it names none."""
+    component = first_encoder(nlp)
+    shim = ensure_weights(component.model, component.name)
+    info = {"lang": nlp.lang, **shim.info}
+    return EncoderModel(shim.module.config, dict(shim.module.state_dict()), info)
+
+
+def for_language(model: EncoderModel, lang: str | None) -> EncoderModel:
+    """The model with `lang`, where one is given, as its language."""
+    return replace(model, info={**model.info, "lang": lang}) if lang else model
+
+
+def refuse_native_options(with_softmax: bool, dtype: Dtype | None) -> None:
+    for option, given in {"--with-softmax": with_softmax, "--dtype": dtype}.items():
+        if given:
+            raise errors.CtxvecError(errors.NOT_FOR_PIPELINE.format(option=option))
+
+
+@contextmanager
+def emptied(out: Path, force: bool) -> Iterator[Path]:
+    """A new folder, which takes the place of `out` if nothing fails.
+
+    CtxvecError where `out` holds something: with `force`, other than a model or a pipeline.
+    """
+    _refuse_other_content(out, force)
+    out = out.resolve()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=out.parent) as beside:
+        new = Path(beside) / out.name
+        new.mkdir()
+        yield new
+        if out.exists():
+            shutil.rmtree(out)
+        new.rename(out)
+
+
+def _refuse_other_content(out: Path, force: bool) -> None:
+    found = [path.name for path in sorted(out.iterdir())] if out.is_dir() else []
+    if not found and not out.is_file():
+        return
+    if not force:
+        listed = ", ".join(found[:5]) + ", ..." * bool(found[5:]) or "a file"
+        raise errors.CtxvecError(errors.OUT_IN_USE.format(path=out, found=listed))
+    other = sorted(set(found) - _own_names(out)) or ["a file"] * out.is_file()
+    if other:
+        raise errors.CtxvecError(errors.OUT_IS_OTHER.format(path=out, found=other[0]))
+
+
+def _own_names(out: Path) -> set[str]:
+    """Names of what `out` may hold as a model folder or a pipeline."""
+    if is_pipeline(str(out)):
+        components = read_json_object(out / "meta.json").get("components", [])
+        return {*NOTES, *PIPELINE_FILES, *components}
+    return {*NOTES, CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE}
