@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from .. import errors
 from ..text.characters import encode_marks, encode_words
@@ -114,6 +113,9 @@ class CarriedState:
     def state_dict(self) -> dict[tuple[int, int], LSTMState]:
         """The states by (direction, layer), as the constructor takes them."""
         return self._rows
+
+    def copy(self) -> CarriedState:
+        return CarriedState({key: (h.clone(), c.clone()) for key, (h, c) in self._rows.items()})
 
     def take(self, direction: int, layer: int, rows: Tensor, widths: tuple[int, int]) -> LSTMState:
         """The states of `rows` in that order; rows never seen before start at zero."""
@@ -226,14 +228,17 @@ class BiLM(nn.Module):
         packings = [Packing.of(lengths, group, pad=pad) for group in groups or [sequences]]
         framed = framed_index(index, lengths)
         tokens = token_positions(lengths)
+        # Drawn here, since two threads would share the global generator in a random order.
+        seeds = torch.randint(2**62, (2,)).tolist() if self._drops else [0, 0]
         directions = run_all(
             [
-                partial(self._direction, direction, vectors, framed, tokens, packings)
-                for direction in self.config.direction_numbers
+                partial(self._direction, direction, vectors, framed, tokens, packings, seed)
+                for direction, seed in zip(self.config.direction_numbers, seeds)
             ],
             threads=vectors.device.type == "cpu" and can_share(),
         )
-        layers = [_rows(self.dropped(vectors), index)] * len(directions)
+        dropped = self.dropped(vectors, self.dropout_generator(seeds[0] + 1))
+        layers = [_rows(dropped, index)] * len(directions)
         for of_layer in zip(*directions):
             layers += of_layer
         shape = (len(index), self.config.n_outputs, self.config.width)
@@ -246,12 +251,14 @@ class BiLM(nn.Module):
         framed: IntArray,
         tokens: IntArray,
         packings: Sequence[Packing],
+        seed: int,
     ) -> list[Tensor]:
         """Outputs of each layer of one direction, (n_tokens, token_width), in order of the text."""
         orders = [packing.backward if direction else packing.forward for packing in packings]
+        random = self.dropout_generator(seed)
         stacks = [
             self.run_stack(
-                direction, _rows(vectors, framed[order]), packing.batch_sizes, packing.order
+                direction, _rows(vectors, framed[order]), packing.batch_sizes, packing.order, random
             )
             for order, packing in zip(orders, packings)
         ]
@@ -260,19 +267,24 @@ class BiLM(nn.Module):
         return [_rows(layer, place) for layer in layers]
 
     def run_stack(
-        self, direction: int, x: Tensor, batch_sizes: IntArray, order: IntArray
+        self,
+        direction: int,
+        x: Tensor,
+        batch_sizes: IntArray,
+        order: IntArray,
+        random: torch.Generator | None = None,
     ) -> list[Tensor]:
         """Packed token vectors of one direction (0 forward, 1 backward) -> every layer above.
 
         `batch_sizes` and `order` are those of a `Packing`: the rows still running at each step,
-        and the batch row whose carried state each of them continues.
+        and the batch row whose carried state each of them continues. `random` draws the dropout.
         """
         sizes = torch.from_numpy(batch_sizes)
         rows = torch.from_numpy(order).to(x.device)
         outputs: list[Tensor] = []
         lstms = self.backward_lstms if direction else self.forward_lstms
         for layer, lstm in enumerate(lstms):
-            x = self.dropped(x)
+            x = self.dropped(x, random)
             widths = (self.config.token_width, self.config.hidden_width)
             before = self.state and self.state.take(direction, layer, rows, widths)
             y, after = lstm(x, sizes, before)
@@ -282,10 +294,21 @@ class BiLM(nn.Module):
             outputs.append(x)
         return outputs
 
-    def dropped(self, x: Tensor) -> Tensor:
-        """Dropout where gradients are recorded: unlike the module's mode, that is a setting of the
-        thread, so that others can predict meanwhile."""
-        return dropout(x, self.dropout) if self.dropout and torch.is_grad_enabled() else x
+    @property
+    def _drops(self) -> bool:
+        """Dropout is for where gradients are recorded: unlike the module's mode, that is a setting
+        of the thread, so that others can predict meanwhile."""
+        return bool(self.dropout) and torch.is_grad_enabled()
+
+    def dropout_generator(self, seed: int) -> torch.Generator | None:
+        """What one thread draws its dropout from; None where there is none."""
+        return torch.Generator(self.device).manual_seed(seed) if self._drops else None
+
+    def dropped(self, x: Tensor, random: torch.Generator | None) -> Tensor:
+        if random is None:
+            return x
+        kept = 1 - self.dropout
+        return x * torch.empty_like(x).bernoulli_(kept, generator=random).div_(kept)
 
 
 def _rows(tensor: Tensor, index: IntArray) -> Tensor:

@@ -11,6 +11,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from .recurrence import recurrence
+
 LSTMState = tuple[Tensor, Tensor]
 """Output (batch, output_width) and cell (batch, hidden_width) after each row's last step."""
 
@@ -93,25 +95,6 @@ class LSTM(nn.Module):
         w_ih, w_hh, bias = (w.to(x.dtype) for w in (self.weight_ih, self.weight_hh, self.bias))
         w_hr = None if self.weight_hr is None else self.weight_hr.to(x.dtype)
         from_input = torch.addmm(bias, x, w_ih.t())
-        outputs, ended_h, ended_c = [], [], []
-        for z in from_input.split(batch_sizes.tolist()):
-            if len(z) < len(h):  # the shortest rows, at the end of the batch, are finished
-                ended_h.append(h[len(z) :])
-                ended_c.append(c[len(z) :])
-                h, c = h[: len(z)], c[: len(z)]
-            h, c = self._step(torch.addmm(z, h, w_hh.t()), c, w_hr)
-            outputs.append(h)
-        final = (torch.cat([h, *reversed(ended_h)]), torch.cat([c, *reversed(ended_c)]))
-        return torch.cat(outputs), final
-
-    def _step(self, z: Tensor, c: Tensor, w_hr: Tensor | None) -> LSTMState:
-        i, f, g, o = z.chunk(4, dim=1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        if self.cell_clip:
-            c = c.clamp(-self.cell_clip, self.cell_clip)
-        h = torch.sigmoid(o) * torch.tanh(c)
-        if w_hr is not None:
-            h = h @ w_hr.t()
-        if self.output_clip:
-            h = h.clamp(-self.output_clip, self.output_clip)
-        return h, c
+        clips = (self.cell_clip, self.output_clip)
+        y, h, c = recurrence(from_input, w_hh, w_hr, h, c, batch_sizes.tolist(), *clips)
+        return y, (h, c)

@@ -111,6 +111,7 @@ class _LogSumExp(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight, bias, omit, sums = ctx.saved_tensors
         rows = weight.to(x.dtype)
+        sums = sums.clamp(min=torch.finfo(sums.dtype).min)  # a sum of nothing has no gradient
         d_x, d_weight, d_bias = (
             torch.empty_like(x),
             torch.zeros_like(weight),

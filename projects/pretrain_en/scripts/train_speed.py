@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
-from spacy_ctxvec.nn.char_encoder import CharEncoder
+from spacy_ctxvec.nn.char_encoder import Highway
 from spacy_ctxvec.nn.memory import keep_freed_memory
-from spacy_ctxvec.nn.softmax import WordSoftmax, sampled_losses
-from spacy_ctxvec.text.characters import encode_marks, encode_words
+from spacy_ctxvec.nn.softmax import Sampler, WordSoftmax
+from spacy_ctxvec.text.characters import N_CHARACTERS, encode_marks, encode_words
 from spacy_ctxvec.text.corpus import Corpus
 from spacy_ctxvec.training.batches import Batch
 from spacy_ctxvec.training.lm import LMTrainer, LMTrainingConfig, word_counts
@@ -49,23 +49,45 @@ def made_up_corpus(n_tokens: int = 400_000) -> Corpus:
     return Corpus.in_memory([[words[i] for i in row] for row in ids.tolist()])
 
 
+class PlainCharacters(nn.Module):
+    """The character encoder layer by layer, over all 50 characters of every token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        width, n_features = SIZES.char_width, sum(n for _, n in SIZES.filters)
+        self.embedding = nn.Embedding(N_CHARACTERS, width)
+        self.convolutions = nn.ModuleList(nn.Conv1d(width, n, w) for w, n in SIZES.filters)
+        self.highway = Highway(n_features)
+        self.projection = nn.Linear(n_features, SIZES.token_width)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embedding(ids).transpose(1, 2)
+        pooled = [convolution(x).amax(dim=2) for convolution in self.convolutions]
+        return self.projection(self.highway(torch.cat(pooled, dim=1).relu()))
+
+
+def plain_loss(x: Tensor, targets: Tensor, softmax: WordSoftmax, sampler: Sampler) -> Tensor:
+    """The sampled softmax with all its logits at once."""
+    candidates = sampler.draw(0)
+    bias = softmax.bias - sampler.log_expected
+    true = (x * softmax.weight[targets]).sum(dim=1) + bias[targets]
+    others = x @ softmax.weight[candidates].t() + bias[candidates]
+    others = others.masked_fill(targets[:, None] == candidates, -1e4)
+    logits = torch.cat([true[:, None], others], dim=1)
+    return nn.functional.cross_entropy(logits, torch.zeros_like(targets))
+
+
 class PlainTrainer:
     """The textbook loop: no word is shared, no direction runs beside the other."""
 
-    def __init__(self, trainer: LMTrainer):
-        self.trainer = trainer
+    def __init__(self, n_words: int, sampler: Sampler):
+        self.sampler = sampler
         width = SIZES.token_width
-        self.characters = CharEncoder(
-            char_width=SIZES.char_width,
-            filters=SIZES.filters,
-            activation=SIZES.activation,
-            n_highway=SIZES.n_highway,
-            output_width=width,
-        )
+        self.characters = PlainCharacters()
         self.lstms = nn.ModuleList(
             nn.LSTM(width, SIZES.hidden_width, proj_size=width) for _ in range(4)
         )
-        self.softmax = WordSoftmax(input_width=width, width=width, n_words=trainer.softmax.n_words)
+        self.softmax = WordSoftmax(input_width=width, width=width, n_words=n_words)
         modules = (self.characters, self.lstms, self.softmax)
         self.parameters = [p for module in modules for p in module.parameters()]
         self.optimizer = make_optimizer(
@@ -87,13 +109,8 @@ class PlainTrainer:
             x = nn.functional.dropout(lstm(x)[0], 0.1)
         hidden = x.flatten(0, 1)[batch.predictions(direction)]
         targets = batch.targets(direction, self.softmax.n_words)
-        sampler = self.trainer.objective.sampler
-        candidates = sampler.draw(self.trainer.step)
-        losses = sampled_losses(
-            self.softmax.project(direction, hidden), targets, self.softmax.rows(targets),
-            candidates, self.softmax.rows(candidates), sampler.log_expected,
-        )  # fmt: skip
-        return 10 * losses.mean()
+        x = self.softmax.project(direction, hidden)
+        return 10 * plain_loss(x, targets, self.softmax, self.sampler)
 
 
 def timed(function: Callable[..., object], *arguments: object) -> float:
@@ -118,7 +135,7 @@ def main() -> None:
     softmax = WordSoftmax(input_width=SIZES.token_width, width=128, n_words=N_WORDS)
     softmax.start_from_counts(word_counts(corpus, N_WORDS))
     trainer = LMTrainer(BiLM(SIZES), softmax, corpus, config)
-    plain = PlainTrainer(trainer)
+    plain = PlainTrainer(N_WORDS, trainer.objective.sampler)
     steps = trainer.reader.steps(trainer.position)
     seconds: dict[str, list[float]] = {"ours": [], "plain": []}
     n_threads = torch.get_num_threads()
