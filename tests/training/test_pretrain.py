@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import load_native
 from spacy_ctxvec.training.config import read_pretrain_config
+from spacy_ctxvec.training.pretrain import pretrain
 
 CONFIG = """
 [pretrain]
@@ -136,9 +138,59 @@ def test_where_the_text_is_must_be_said(run, monkeypatch, tmp_path):
     assert result.exit_code == 1 and "CTXVEC_DATA" in result.output
 
 
-def test_the_shipped_config_is_valid(tmp_path):
-    path = Path(__file__).parents[2] / "configs" / "pretrain_en_sm.cfg"
-    config = read_pretrain_config(path, tmp_path)
-    assert config.name == "en_sm" and config.training.tokens >= 8_000_000
+@pytest.mark.parametrize("name", ["pretrain_en_sm", "pretrain_original"])
+def test_a_shipped_config_makes_a_few_steps(run, name, tmp_path):
+    path = Path(__file__).parents[2] / "configs" / f"{name}.cfg"
+    text = tmp_path / "text"
+    config = read_pretrain_config(path, text)
+    assert config.training.tokens == 100_000_000
+    changed = replace(
+        config,
+        train=["a.txt"],
+        heldout=["held/b.txt"],
+        exclude=[],
+        training=replace(
+            config.training, tokens=300, batch_tokens=100, n_samples=10, evaluate_every=2
+        ),
+    )
+    folder = pretrain(changed, tmp_path / "work")
+    assert folder is not None and load_native(folder).info["name"] == config.name
+
+
+def test_a_missing_config_is_named(tmp_path):
     with pytest.raises(CtxvecError):
         read_pretrain_config(tmp_path / "absent.cfg", tmp_path)
+
+
+def test_a_dry_run_tells_what_training_would_take(run):
+    command, work = run
+    result = command("--dry-run", "--json")
+    estimate = json.loads(result.output.splitlines()[-1])
+    assert estimate["corpus_tokens"] > 500 and estimate["tokens"] == 3000
+    assert estimate["coverage"] == estimate["heldout_coverage"] == 1
+    assert estimate["tokens_per_second"] > 0 and estimate["memory_bytes"] > 10_000
+    assert not (work / "checkpoint.pt").exists()
+    words = command("--dry-run").output
+    for part in ("distinct words", "cover 100.0%", "tokens/s"):
+        assert part in words.replace("\n", " ")
+
+
+def test_the_time_budget_of_the_command_line(run):
+    command, work = run
+    result = command("--json", "--hours", "1e-7", config_text=CONFIG)
+    assert result.exit_code == 0, result.output
+    assert load_native(work / "model").info["tokens_seen"] < 200
+
+
+def test_evaluation_texts_are_left_out(run, tmp_path):
+    command, work = run
+    (tmp_path / "text" / "c.txt").write_text("A sentence of an evaluation set. " * 3, "utf8")
+    evaluation = tmp_path / "evaluation.txt"
+    evaluation.write_text("A sentence of an evaluation set. " * 3, "utf8")
+    assert command("--json", "--exclude", str(evaluation)).exit_code == 0
+    meta = json.loads((work / "corpus" / "meta.json").read_text("utf8"))
+    assert meta["excluded"]["documents"] == 1
+    assert "1 documents" in (work / "model" / "README.md").read_text("utf8").replace("\n", " ")
+    evaluation.write_text((tmp_path / "text" / "a.txt").read_text("utf8"), "utf8")
+    result = command("--restart", "--exclude", str(evaluation))
+    assert result.exit_code == 1 and "exclude" in result.output
