@@ -64,6 +64,10 @@ BAD_CHECKPOINT = (
     "Cannot read the checkpoint {path}: {error}. It may be cut off or come from another program; "
     "remove it to start again, or name another one."
 )
+CHECKPOINT_NOT_WRITTEN = (
+    "Cannot write the checkpoint {path}: {error}. Its disk has {free:,.0f} MB left. An earlier "
+    "checkpoint there is whole: make room and run again, and training goes on from it."
+)
 LOSS_NOT_FINITE = (
     "The loss became {loss}, its gradient's norm {norm}, at step {step}. The weights from before "
     "that step are in the checkpoint, the words that it read in failed_batch.json beside it. Look "
@@ -117,8 +121,8 @@ WRONG_SIZES = (
     "load other weights."
 )
 NO_TEXT_FILES = (
-    "No file in {folder} matches {patterns}. Name the folder with the text with --text, or change "
-    "`train` and `heldout` in the [pretrain] block of the config."
+    "No file in {folder} matches {patterns}. Check the path; `pretrain` takes the folder with the "
+    "text from --text, and `train` and `heldout` from the [pretrain] block of its config."
 )
 NO_TEXT_FOLDER = (
     "Where is the text? Name its folder with --text, or set the environment variable CTXVEC_DATA "
@@ -287,6 +291,19 @@ OTHER_WIDTH = (
 OTHER_CORPUS = (
     "The corpus in {folder} was made with other settings: {field} was {found}, and the config says "
     "{expected}. Remove the folder to make it anew, or name another working folder."
+)
+BAD_LOGGER = (
+    "The logger in [pretrain.logger] of the config cannot be used. Name one that is installed, "
+    "with its own settings, or leave out the block. {error}"
+)
+NO_TENSORBOARD = (
+    "spacy-ctxvec.TensorBoard.v1 needs the package tensorboard, which cannot be imported: {error} "
+    "Install it with `pip install 'spacy-ctxvec[tensorboard]'`."
+)
+UNKNOWN_AXIS = 'per = "{found}" is not known. Expected one of: {expected}.'
+NO_CURVE = (
+    "{path} is not drawn, since matplotlib cannot be imported ({error}). Install it with "
+    "`pip install 'spacy-ctxvec[plot]'`."
 )
 DATA_FOLDER_MISSING = (
     "Data sets are taken from the folder that the variable {variable} names; it is {state}. "

@@ -19,7 +19,10 @@ COMMANDS = ("demo", "info", "data", "pretrain", "adapt", "evaluate-lm", "export"
 
 
 class LazyGroup(TyperGroup):
-    """A command group that knows its commands by name: NAME is `NAME_cli` in module `.NAME`, with `_` for `-`."""
+    """A command group that knows its commands by name: NAME is `NAME_cli` in module `.NAME`.
+
+    There, `_` stands for `-`.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)

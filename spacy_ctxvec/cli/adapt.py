@@ -18,8 +18,8 @@ from .pretrain import Bars, JsonLines
 
 COLUMNS = "{:<36}{:>9}  {:<10}{:>9}{:>9}"
 COMPARED = (
-    "Held-out perplexities before and after compare; those of the two vocabularies do not:",
-    "each new word is harder to predict than the unknown word that it was.",
+    "Before and after compare, the two vocabularies do not: a new word is harder to",
+    "predict than the unknown word that it was.",
 )
 NOT_COMPARED = ("There is no perplexity before: the softmax was not trained then.",)
 
@@ -119,7 +119,7 @@ def in_words(adaptation: dict[str, Any]) -> list[str]:
     return [
         f"Trained on {adaptation['tokens']:,} tokens; {adaptation['new_words']:,} new words in the "
         "softmax",
-        COLUMNS.format("vocabulary", "unknown", "", "before", "after"),
+        COLUMNS.format("held-out perplexity", "unknown", "", "before", "after"),
         *(COLUMNS.format(*row) for row in comparison_rows(vocabularies)),
         *(NOT_COMPARED if is_new else COMPARED if len(vocabularies) > 1 else ()),
     ]

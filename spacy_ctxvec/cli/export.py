@@ -30,10 +30,11 @@ from ..formats.native import (
     save_softmax,
 )
 from ..layers.encoder import ensure_weights, shim_of
+from ..training.curve import CURVE
 from ..training.pretrain import model_folder
 from .opening import first_encoder, is_pipeline, open_pipeline
 
-NOTES = ("README.md", "LICENSE")  # of a model folder; its weights are not to go without them
+NOTES = ("README.md", "LICENSE", CURVE)  # of a model folder; its weights are not to go without them
 PIPELINE_FILES = ("config.cfg", "meta.json", "tokenizer", "vocab")
 
 
@@ -116,7 +117,7 @@ def export_pipeline(name: str, out: Path, lang: str | None, force: bool) -> None
     model = for_language(encoder_of(nlp), lang)
     shim = shim_of(component.model)
     shim.adopt(shim.source, model)
-    alone = spacy.blank(model.info["lang"])
+    alone = blank(lang or str(nlp.lang))
     alone.add_pipe(component.name, source=nlp)
     alone.meta["name"] = model.info.get("name", nlp.meta["name"])
     alone.meta["license"] = model.info.get("licence", "")
@@ -130,6 +131,15 @@ def encoder_of(nlp: Language) -> EncoderModel:
     shim = ensure_weights(component.model, component.name)
     info = {"lang": nlp.lang, **shim.info}
     return EncoderModel(shim.module.config, dict(shim.module.state_dict()), info)
+
+
+def blank(lang: str) -> Language:
+    """`spacy.blank`, with a plain message for a language that there is not."""
+    try:
+        return spacy.blank(lang)
+    except ImportError as error:
+        message = errors.NO_LANGUAGE.format(found=lang, error=error)
+        raise errors.CtxvecError(message) from error
 
 
 def for_language(model: EncoderModel, lang: str | None) -> EncoderModel:
@@ -176,6 +186,7 @@ def _refuse_other_content(out: Path, force: bool) -> None:
 def _own_names(out: Path) -> set[str]:
     """Names of what `out` may hold as a model folder or a pipeline."""
     if is_pipeline(str(out)):
-        components = read_json_object(out / "meta.json").get("components", [])
+        meta = read_json_object(out / "meta.json")
+        components = [*meta.get("components", []), *meta.get("disabled", [])]
         return {*NOTES, *PIPELINE_FILES, *components}
     return {*NOTES, CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE}

@@ -10,11 +10,17 @@ from typing import Annotated, Any
 import srsly
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from .. import errors
 from ..training import pretrain as training
 from ..training.config import read_pretrain_config
 from ..training.estimate import estimate_run
+
+SPEED_SECONDS = 300.0  # that the time left is estimated from; evaluations belong to it
+FULL = "Held-out perplexity is over the full softmax"
+SAMPLED = "; the training loss is sampled and does not compare"
+OTHERS = "; perplexities of different vocabularies do not compare."
 
 
 def pretrain_cli(
@@ -89,6 +95,7 @@ class JsonLines:
         return training.Progress(
             problems=lambda line: print(srsly.json_dumps({"problem": line})),
             training=lambda record: print(srsly.json_dumps(record), flush=True),
+            advice=lambda line: print(srsly.json_dumps({"advice": line})),
         )
 
     def __exit__(self, *exception: object) -> None:
@@ -105,22 +112,27 @@ class Bars:
         self.config = config
         self.bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(table_column=Column(min_width=8)),
+            speed_estimate_period=SPEED_SECONDS,
         )  # fmt: skip
         self.tasks: dict[str, Any] = {}
 
     def __enter__(self) -> training.Progress:
         self.bar.start()
         return training.Progress(
-            corpus=self._corpus, problems=self.bar.console.print, training=self._training
-        )
+            corpus=self._corpus, problems=self._print, training=self._training,
+            tick=self._training, advice=self._print,
+        )  # fmt: skip
 
     def __exit__(self, *exception: object) -> None:
         self.bar.stop()
 
     def end(self, record: dict[str, Any], lines: list[str]) -> None:
         for line in lines:
-            self.bar.console.print(line, highlight=False)
+            self._print(line)
+
+    def _print(self, line: str) -> None:
+        self.bar.console.print(line, highlight=False, markup=False)
 
     def _task(self, name: str, total: float | None) -> Any:
         if name not in self.tasks:
@@ -131,9 +143,12 @@ class Bars:
         self.bar.advance(self._task(name, self.config.corpus_tokens or None), n_tokens)
 
     def _training(self, record: dict[str, Any]) -> None:
+        if "training" not in self.tasks:
+            is_sampled = self.config.training.softmax == "sampled"
+            self._print(FULL + SAMPLED * is_sampled + OTHERS)
         found = [f"{record[name]:.0f} {name}" for name in ("forward", "backward") if record[name]]
         note = (
-            f"{record['tokens']:,} tokens, {record['tokens_per_second']:,}/s, held-out perplexity "
-            f"{', '.join(found)}"
+            f"{record['tokens'] / 1e6:,.2f}M tokens, {record['tokens_per_second']:,}/s, held-out "
+            f"{' '.join(found) or 'not yet measured'}"
         )
         self.bar.update(self._task("training", 1.0), completed=record["done"], note=note)

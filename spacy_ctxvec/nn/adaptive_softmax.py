@@ -30,8 +30,9 @@ class AdaptiveSoftmax(nn.Module):
         self.projections = nn.ModuleList(nn.Linear(input_width, width) for _ in range(2))
         shares = {max(3, int(n_words * share)) for share in (HEAD_SHARE, MIDDLE_SHARE)}
         cutoffs = sorted(cutoff for cutoff in shares if cutoff < n_words)
-        # Each cluster is narrower by this factor than the one before; none may vanish.
-        narrower = min(4.0, width ** (1 / max(1, len(cutoffs))))
+        # Each cluster is narrower by this factor than the one before; none may vanish, be it by
+        # rounding.
+        narrower = min(4.0, width ** (1 / max(1, len(cutoffs))) * (1 - 1e-9))
         self.clusters = nn.AdaptiveLogSoftmaxWithLoss(
             width, n_words, cutoffs, div_value=narrower, head_bias=True
         )

@@ -25,8 +25,13 @@ def compute_dtype(precision: str, device: torch.device) -> torch.dtype:
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
-    """Products in `dtype` inside this context. It is a setting of the thread that enters it."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=dtype == torch.bfloat16)
+    """Products in `dtype` inside this context. It is a setting of the thread that enters it.
+
+    Its cache of converted weights is not: it is shared by all threads and emptied whenever one of
+    them leaves, so that with it the rounding of gradients would depend on their timing.
+    """
+    enabled = dtype == torch.bfloat16
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
 
 
 def _multiplies_bfloat16(device: torch.device) -> bool:

@@ -12,11 +12,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
+from torch.nn.functional import embedding, pad
 
 from ..types import FloatArray, IntArray
 
 PREDICTIONS_PER_BLOCK = 256  # bounds the memory of the logits, and keeps them in the core's cache
+EVEN = 64
+"""Sizes are padded to multiples of this: the library compiles, and keeps, a kernel for each size of
+a bfloat16 product, and every step would have sizes of its own."""
 
 
 class WordSoftmax(nn.Module):
@@ -100,32 +103,40 @@ def log_sum_exp(x: Tensor, weight: Tensor, bias: Tensor, omit: Tensor | None = N
 class _LogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, omit: Tensor) -> Tensor:
-        columns = weight.to(x.dtype).t()
+        n, n_rows = len(x), len(weight)
+        x, omit = _even(x, 0.0), _even(omit, -1)
+        # Rows that are no words: their probability is 0.
+        weight, bias = _even(weight.to(x.dtype), 0.0), _even(bias, -math.inf)
         starts = range(0, len(x), PREDICTIONS_PER_BLOCK)
-        blocks = [_logits(x, columns, bias, omit, start).logsumexp(dim=1) for start in starts]
+        blocks = [_logits(x, weight.t(), bias, omit, start).logsumexp(dim=1) for start in starts]
         sums = torch.cat(blocks) if blocks else bias.new_zeros(0)
         ctx.save_for_backward(x, weight, bias, omit, sums)
-        return sums
+        ctx.sizes = n, n_rows
+        return sums[:n]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        x, weight, bias, omit, sums = ctx.saved_tensors
-        rows = weight.to(x.dtype)
+        x, rows, bias, omit, sums = ctx.saved_tensors
+        n, n_rows = ctx.sizes
+        gradient = _even(gradients[0], 0.0)
         sums = sums.clamp(min=torch.finfo(sums.dtype).min)  # a sum of nothing has no gradient
-        d_x, d_weight, d_bias = (
-            torch.empty_like(x),
-            torch.zeros_like(weight),
-            torch.zeros_like(bias),
-        )
+        d_x, d_bias = torch.empty_like(x), torch.zeros_like(bias)
+        d_weight = torch.zeros(rows.shape, dtype=bias.dtype, device=rows.device)
         for start in range(0, len(x), PREDICTIONS_PER_BLOCK):
             part = slice(start, start + PREDICTIONS_PER_BLOCK)
             logits = _logits(x, rows.t(), bias, omit, start)
-            d_logits = logits.sub_(sums[part, None]).exp_().mul_(gradients[0][part, None])
+            d_logits = logits.sub_(sums[part, None]).exp_().mul_(gradient[part, None])
             d_bias += d_logits.sum(dim=0)
             d_logits = d_logits.to(x.dtype)
             torch.mm(d_logits, rows, out=d_x[part])
             d_weight += d_logits.t() @ x[part]
-        return d_x, d_weight, d_bias, None
+        return d_x[:n], d_weight[:n_rows], d_bias[:n_rows], None
+
+
+def _even(tensor: Tensor, value: float) -> Tensor:
+    """Padded with `value` to a whole number of times `EVEN` in its first dimension."""
+    missing = -len(tensor) % EVEN
+    return pad(tensor, (0, 0) * (tensor.dim() - 1) + (0, missing), value=value)
 
 
 def _logits(x: Tensor, columns: Tensor, bias: Tensor, omit: Tensor, start: int) -> Tensor:

@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 BLOCK = 2**18  # numbers of a block, about 1 MB
+EVEN_WORDS = 32
+"""Words come in multiples of this where that is possible: see `softmax.EVEN`."""
 
 
 def window_maximum(x: Tensor, kernel: Tensor, blocked: Tensor | None = None) -> Tensor:
@@ -57,7 +59,10 @@ class _WindowMaximum(torch.autograd.Function):
 
 def _blocks(x: Tensor, kernel: Tensor) -> tuple[Tensor, ...]:
     n_values = (x.shape[1] - kernel.shape[0] // x.shape[2] + 1) * kernel.shape[1]
-    return x.split(max(1, BLOCK // n_values)) if len(x) else ()
+    n_words = max(1, BLOCK // n_values)
+    if n_words > EVEN_WORDS:
+        n_words -= n_words % EVEN_WORDS
+    return x.split(n_words) if len(x) else ()
 
 
 def _values(x: Tensor, kernel: Tensor, blocked: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -27,7 +27,7 @@ class Batch:
         self.words = [types[i] for i in found[2:].tolist()]
         shapes = [ids.shape for ids in inputs]
         split = np.split(rows[2:], np.cumsum([ids.size for ids in inputs])[:-1])
-        self.rows = [part.reshape(shape) for part, shape in zip(split, shapes)]
+        self.rows: list[IntArray] = [part.reshape(shape) for part, shape in zip(split, shapes)]
         self._targets = [ids.ravel() for ids in targets]
         self._has_target = [ids != NO_TARGET for ids in self._targets]
         self.n_tokens = int((self._targets[0] > SENTENCE_END_ID).sum())
@@ -48,16 +48,37 @@ class Batch:
 
 
 def top_layer(
-    model: BiLM, direction: int, batch: Batch, vectors: Tensor, dtype: torch.dtype | None = None
+    model: BiLM,
+    direction: int,
+    batch: Batch,
+    vectors: Tensor,
+    dtype: torch.dtype | None = None,
+    random: torch.Generator | None = None,
 ) -> Tensor:
     """What each prediction of one direction is made from, (n_predictions, token_width).
 
-    dtype: the precision of the LSTMs, by default that of `vectors`.
+    See `every_position`.
     """
-    n_columns, n_rows = batch.rows[direction].shape
+    top = every_position(model, direction, batch, vectors, dtype, random)
+    return top.index_select(0, batch.predictions(direction).to(top.device))
+
+
+def every_position(
+    model: BiLM,
+    direction: int,
+    batch: Batch,
+    vectors: Tensor,
+    dtype: torch.dtype | None = None,
+    random: torch.Generator | None = None,
+) -> Tensor:
+    """Top layer of one direction, (n_columns * n_rows, token_width), column by column.
+
+    dtype: the precision of the LSTMs, by default that of `vectors`
+    random: what dropout is drawn from
+    """
+    n_rows = batch.rows[direction].shape[1]
     x = vectors.index_select(0, batch.inputs(direction).to(vectors.device)).to(
         dtype or vectors.dtype
     )
-    sizes = np.full(n_columns, n_rows)
-    top = model.run_stack(direction, x, sizes, np.arange(n_rows))[-1]
-    return top.index_select(0, batch.predictions(direction).to(top.device))
+    sizes = np.full(len(batch.rows[direction]), n_rows)
+    return model.run_stack(direction, x, sizes, np.arange(n_rows), random)[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..formats.native import EncoderModel
@@ -83,15 +84,18 @@ def model_card(config: PretrainConfig, model: EncoderModel, corpus: Corpus) -> s
 
 
 def adapted_card(config: PretrainConfig, model: EncoderModel, corpus: Corpus) -> str:
-    """The same for a model whose training was continued on other text (`training.adapting`)."""
+    """The same for a model whose training was continued on other text (`training.adapting`).
+
+    That text is the user's own, so of its paths only the last part is told.
+    """
     adaptation = model.info["adaptation"]
     rows = [f"| {' | '.join(row)} |" for row in comparison_rows(adaptation["vocabularies"])]
     return _head(model) + ADAPTATION.format(
         **{key: adaptation[key] for key in ("source", "tokens", "new_words")},
         rows="\n".join(rows),
         n_tokens=model.info["perplexity"]["n_tokens"],
-        files=_names(config.train),
-        heldout=_names(config.heldout),
+        files=_names([Path(pattern).name for pattern in config.train]),
+        heldout=_names([Path(pattern).name for pattern in config.heldout]),
         corpus_tokens=corpus.n_tokens,
         unit=config.unit,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,23 @@ from .. import errors
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write `state` (tensors and plain values). A kill at any byte leaves the old file intact."""
+    """Write `state` (tensors and plain values). A kill at any byte leaves the old file intact.
+
+    CtxvecError where it cannot be written, as on a full disk.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".new")
-    with beside.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    try:
+        with beside.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except (OSError, RuntimeError) as error:  # PyTorch hides some failed writes behind the latter
+        beside.unlink(missing_ok=True)
+        free = shutil.disk_usage(path.parent).free / 1e6
+        message = errors.CHECKPOINT_NOT_WRITTEN.format(path=path, error=error, free=free)
+        raise errors.CtxvecError(message) from error
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

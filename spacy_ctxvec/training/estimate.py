@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from ..nn.memory import keep_freed_memory
+from ..text.corpus import SPECIALS
 from .lm import LMTrainer
 from .pretrain import PretrainConfig, Progress, build_trainer, prepare, problem_lines
 
@@ -72,7 +73,7 @@ def estimate_run(
     return Estimate(
         corpus_tokens=train.n_tokens,
         n_pieces=len(train.lengths),
-        n_types=len(train.types),
+        n_types=len(train.types) - len(SPECIALS),
         n_words=n_words,
         coverage=float(train.counts[:n_words].sum() / train.n_tokens),
         heldout_coverage=float(heldout.counts[:n_words].sum() / heldout.n_tokens),

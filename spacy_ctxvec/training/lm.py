@@ -27,11 +27,11 @@ from ..nn.bilm import BiLM, CarriedState
 from ..nn.candidates import DISTRIBUTIONS
 from ..nn.memory import keep_freed_memory
 from ..nn.parallel import run_all
-from ..nn.precision import autocast, compute_dtype
+from ..nn.precision import PRECISIONS, autocast, compute_dtype
 from ..nn.softmax import Sampler
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
 from ..types import IntArray
-from .batches import Batch, top_layer
+from .batches import Batch, every_position
 from .checkpoint import load_checkpoint, save_checkpoint
 from .interrupting import StopRequests
 from .objective import AdaptiveObjective, FullObjective, Objective, SampledObjective
@@ -42,12 +42,26 @@ from .workers import Workers
 
 SOFTMAXES = ("sampled", "full", "adaptive")
 CARRIES = ("document", "stream")
+PROGRESS = ("step", "tokens", "seconds", "best", "best_weights", "evaluations_since_best")
 CHOICES = {
     "softmax": SOFTMAXES,
     "sampler": tuple(DISTRIBUTIONS),
     "optimizer": OPTIMIZERS,
     "schedule": tuple(SCHEDULES),
     "carry": CARRIES,
+    "precision": PRECISIONS,
+}
+RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
+    "tokens batch_tokens unroll n_samples evaluate_every eval_tokens": (
+        lambda value: value >= 1,
+        "1 or more",
+    ),
+    "epochs hours patience weight_decay checkpoint_seconds seed": (
+        lambda value: value >= 0,
+        "0 or more",
+    ),
+    "learn_rate grad_clip loss_scale": (lambda value: value > 0, "above 0"),
+    "dropout warmup beta2": (lambda value: 0 <= value < 1, "0 or more, below 1"),
 }
 
 
@@ -60,7 +74,8 @@ class LMTrainingConfig:
     batch_tokens, unroll: tokens of a step, and columns of it (`reading`)
     loss_scale: what the mean loss is multiplied with before gradients are clipped; matters to
         Adagrad, whose accumulators start at 1
-    patience: evaluations without a better held-out perplexity before the run ends; 0 is for ever
+    patience: evaluations without a better held-out perplexity before the run ends, with the
+        weights of the best one; 0 is for ever, with the last weights
     threads: the two directions run at the same time, each on one core
     """
 
@@ -92,14 +107,19 @@ class LMTrainingConfig:
 
     def __post_init__(self) -> None:
         for field, choices in CHOICES.items():
+            self._check(field, getattr(self, field) in choices, ", ".join(choices))
+        for fields, (holds, expected) in RANGES.items():
+            for field in fields.split():
+                self._check(field, holds(getattr(self, field)), expected)
+
+    def _check(self, field: str, holds: bool, expected: str) -> None:
+        if not holds:
             found = getattr(self, field)
-            if found not in choices:
-                expected = ", ".join(choices)
-                message = errors.BAD_SETTING.format(field=field, found=found, expected=expected)
-                raise errors.CtxvecError(message)
+            message = errors.BAD_SETTING.format(field=field, found=found, expected=expected)
+            raise errors.CtxvecError(message)
 
     def total_tokens(self, corpus: Corpus) -> int:
-        return round(self.epochs * corpus.n_tokens) if self.epochs else self.tokens
+        return max(1, round(self.epochs * corpus.n_tokens)) if self.epochs else self.tokens
 
 
 class LMTrainer:
@@ -155,6 +175,7 @@ class LMTrainer:
         self.tokens = 0
         self.seconds = 0.0
         self.best = math.inf
+        self.best_weights: dict[str, dict[str, Tensor]] | None = None
         self.evaluations_since_best = 0
 
     def train(
@@ -163,10 +184,12 @@ class LMTrainer:
         checkpoint: Path,
         evaluate: Callable[[], dict[str, Any]],
         report: Callable[[dict[str, Any]], None],
+        tick: Callable[[], None] = lambda: None,
     ) -> bool:
         """Train to the end, with a checkpoint now and then and after the last step.
 
-        `report` gets a record every `evaluate_every` steps, with what `evaluate` returned.
+        `report` gets a record every `evaluate_every` steps, with what `evaluate` returned. `tick`
+        is called after every step; it has to be quick.
         Returns whether the end was reached: False after SIGINT or SIGTERM, the checkpoint written.
         """
         n_threads = torch.get_num_threads()
@@ -174,10 +197,14 @@ class LMTrainer:
         torch.set_num_threads(1)  # each direction has a core; more threads would wait for it
         try:
             with StopRequests() as stop:
-                self._train(checkpoint, evaluate, report, stop)
+                self._train(checkpoint, evaluate, report, tick, stop)
         finally:
             torch.set_num_threads(n_threads)
-        return self.is_finished
+        finished = bool(self.workers.largest([self.is_finished])[0])
+        if finished and self.best_weights is not None:
+            self.model.load_state_dict(self.best_weights["model"])
+            self.softmax.load_state_dict(self.best_weights["softmax"])
+        return finished
 
     @property
     def done(self) -> float:
@@ -197,6 +224,7 @@ class LMTrainer:
         checkpoint: Path,
         evaluate: Callable[[], dict[str, Any]],
         report: Callable[[dict[str, Any]], None],
+        tick: Callable[[], None],
         stop: StopRequests,
     ) -> None:
         saved = started = time.monotonic()
@@ -211,6 +239,7 @@ class LMTrainer:
                 self._keep_evidence(checkpoint, group, number)
                 raise
             self.seconds = seconds_before + time.monotonic() - started
+            tick()
             if self.step % self.config.evaluate_every == 0:
                 if self.workers.is_first:
                     speed = (self.tokens - seen_before) / (time.monotonic() - started)
@@ -248,13 +277,26 @@ class LMTrainer:
     def _note(self, found: dict[str, Any]) -> None:
         values = [found[name] for name in ("forward", "backward") if found.get(name)]
         mean = sum(map(math.log, values)) / len(values) if values else math.inf
-        self.evaluations_since_best = 0 if mean < self.best else self.evaluations_since_best + 1
-        self.best = min(self.best, mean)
+        if mean >= self.best:
+            self.evaluations_since_best += 1
+            return
+        self.best, self.evaluations_since_best = mean, 0
+        if self.config.patience:
+            modules = {"model": self.model, "softmax": self.softmax}
+            self.best_weights = {
+                name: {key: tensor.clone() for key, tensor in module.state_dict().items()}
+                for name, module in modules.items()
+            }
 
     def _keep_evidence(self, checkpoint: Path, group: Group, number: int) -> None:
         """Save the weights from before a step that failed, and the words that it was to read."""
         self.save(checkpoint)
-        rows = [[self.corpus.types[i] for i in column] for column in group.read(number)[0][0].T]
+        inputs = group.read(number)[0]
+        rows = {
+            name: [[self.corpus.types[i] for i in row] for row in inputs[direction].T]
+            for direction, name in enumerate(("forward", "backward"))
+            if direction in self.directions
+        }
         evidence = {"step": self.step, "position": asdict(self.position), "rows": rows}
         srsly.write_json(checkpoint.with_name("failed_batch.json"), evidence)
 
@@ -262,6 +304,7 @@ class LMTrainer:
         """Step `number` of a group; the loss, mean of the directions."""
         if number == 0:
             self.model.state = CarriedState() if group.n_steps > 1 else None
+        state_before = self.model.state and self.model.state.copy()
         batch = Batch(self.corpus.types, *group.read(number))
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = self.config.learn_rate * self._rate_factor()
@@ -269,6 +312,7 @@ class LMTrainer:
         loss = self._backward(batch)
         norm = self._clip_gradients()
         if not (math.isfinite(loss) and math.isfinite(norm)):
+            self.model.state = state_before
             raise errors.CtxvecError(
                 errors.LOSS_NOT_FINITE.format(loss=loss, norm=norm, step=self.step)
             )
@@ -290,8 +334,6 @@ class LMTrainer:
 
     def _backward(self, batch: Batch) -> float:
         """Accumulate the gradients of one batch; returns its loss."""
-        seeds = (self.config.seed * 1_000_003 + self.step) * self.workers.size
-        torch.manual_seed(seeds + self.workers.rank)  # of dropout
         if self._together is not None:
             loss = self._together(batch)
             loss.backward()
@@ -328,9 +370,12 @@ class LMTrainer:
         the objective shares."""
         direction = self.directions[part]
         vectors, *shared = tensors
-        hidden = top_layer(self.model, direction, batch, vectors, self.dtype)
+        seeds = (self.config.seed * 1_000_003 + self.step) * self.workers.size
+        random = self.model.dropout_generator(2 * (seeds + self.workers.rank) + direction)
+        hidden = every_position(self.model, direction, batch, vectors, self.dtype, random)
         with autocast(hidden.device, self.dtype):
-            x = self.softmax.project(direction, self.model.dropped(hidden))
+            x = self.softmax.project(direction, self.model.dropped(hidden, random))
+        x = x.index_select(0, batch.predictions(direction).to(x.device))
         losses = self.objective.losses(part, x, shared)
         # Gradients are averaged over the processes: each divides by its share of all predictions.
         n = self.workers.total(len(losses)) / self.workers.size
@@ -366,11 +411,7 @@ class LMTrainer:
                 "optimizer": self.optimizer.state_dict(),
                 "carried_state": carried,
                 "position": asdict(self.position),
-                "step": self.step,
-                "tokens": self.tokens,
-                "seconds": self.seconds,
-                "best": self.best,
-                "evaluations_since_best": self.evaluations_since_best,
+                **{name: getattr(self, name) for name in PROGRESS},
             },
         )
 
@@ -383,7 +424,7 @@ class LMTrainer:
             self.optimizer.load_state_dict(state["optimizer"])
             self.position = Position(**state["position"])
             self._continue_states(state["carried_state"])
-            for name in ("step", "tokens", "seconds", "best", "evaluations_since_best"):
+            for name in PROGRESS:
                 setattr(self, name, state[name])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             message = errors.BAD_CHECKPOINT.format(path=path, error=error)

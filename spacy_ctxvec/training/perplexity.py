@@ -78,7 +78,7 @@ def evaluate(
                 for kind, mask in enumerate((~is_mark, is_mark)):
                     sums[direction, kind] += losses[mask].sum().item()
                     counts[direction, kind] += mask.sum().item()
-            n_unknown += (targets == UNKNOWN_ID).sum().item()
+            n_unknown += targets.eq(UNKNOWN_ID).sum().item()
             n_tokens += batch.n_tokens
     finally:
         model.state = carried

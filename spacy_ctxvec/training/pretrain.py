@@ -1,18 +1,17 @@
 """Pretraining from raw text to a model folder: corpus, training, held-out perplexity, card.
 
-The working folder holds `corpus/`, `heldout/`, `checkpoint.pt`, `log.jsonl` and, in the end,
-`model/`. Running again with the same settings continues from the last checkpoint.
+The working folder holds `corpus/`, `heldout/`, `checkpoint.pt`, `log.jsonl`, `curve.png` and, in
+the end, `model/`. Running again with the same settings continues from the last checkpoint.
 """
 
 from __future__ import annotations
 
-import datetime
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import srsly
 import torch
 
 from .. import __version__, errors
@@ -27,14 +26,15 @@ from ..text.settings import check_settings, settings_of
 from ..text.sources import find_files
 from ..types import IntArray
 from .card import model_card
+from .curve import CURVE
 from .lm import LMTrainer, LMTrainingConfig, word_counts
 from .perplexity import Perplexity, evaluate
+from .reporting import Reports, resolve_logger
 from .workers import Workers, joined_workers
 
 CHECKPOINT = "checkpoint.pt"
 MODEL = "model"
 SHIPPED = "en_sm"
-LOG = "log.jsonl"
 LONGEST_HELDOUT = 10_000  # tokens; held-out pieces are read whole, but for absurd ones
 
 
@@ -48,6 +48,7 @@ class PretrainConfig:
     corpus_tokens: how many tokens of the text to prepare, all of it where 0
     unit, max_tokens: what is read as one piece, and its greatest length (`text.building`)
     dtype: of the encoder's weights in the model folder
+    logger: a logger of spaCy that is told of the run (`training.reporting`); empty for none
     """
 
     name: str
@@ -66,6 +67,7 @@ class PretrainConfig:
     dtype: str = "float16"
     model: BiLMConfig = field(default_factory=BiLMConfig)
     training: LMTrainingConfig = field(default_factory=LMTrainingConfig)
+    logger: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,16 @@ class Progress:
     """Where the run tells how far it is; the default tells nobody.
 
     problems: gets a line for each kind of fault that was found in the text
+    training: gets the record of every evaluation
+    tick: gets a short one about once a second (`training.reporting.Ticker`)
+    advice: gets a line on what was left undone, and why
     """
 
     corpus: Callable[[str, int], None] = lambda what, n_tokens: None
     problems: Callable[[str], None] = lambda line: None
     training: Callable[[dict[str, Any]], None] = lambda record: None
+    tick: Callable[[dict[str, Any]], None] = lambda record: None
+    advice: Callable[[str], None] = lambda line: None
 
 
 def pretrain(
@@ -117,6 +124,7 @@ def train_in(
     finish: writes the model folder, from the trainer and the held-out corpus
     vocabulary: see `prepare`
     """
+    setup_logger = resolve_logger(config.logger)
     work.mkdir(parents=True, exist_ok=True)
     with joined_workers(gpu_id) as workers:
         if workers.is_first:
@@ -127,10 +135,14 @@ def train_in(
         checkpoint = work / CHECKPOINT
         if checkpoint.exists():
             trainer.resume(checkpoint)
-        if not run(trainer, heldout, checkpoint, progress):
+        with Reports(config, trainer, work, progress, setup_logger) as reports:
+            finished = run(trainer, heldout, checkpoint, reports)
+        if not finished:
             return None
         if workers.is_first:
             finish(config, trainer, heldout, work / MODEL)
+            if (work / CURVE).exists():
+                shutil.copyfile(work / CURVE, work / MODEL / CURVE)
     return work / MODEL
 
 
@@ -181,20 +193,16 @@ def start_softmax(config: PretrainConfig, counts: IntArray) -> AnySoftmax:
     return softmax
 
 
-def run(trainer: LMTrainer, heldout: Corpus, checkpoint: Path, progress: Progress) -> bool:
+def run(trainer: LMTrainer, heldout: Corpus, checkpoint: Path, reports: Reports) -> bool:
     """Train to the end, or to a request to stop; whether it was the end."""
-
-    def report(record: dict[str, Any]) -> None:
-        record = {"time": datetime.datetime.now().isoformat(timespec="seconds"), **record}
-        log = checkpoint.with_name(LOG)
-        srsly.write_jsonl(log, [record], append=True, append_new_line=False)
-        progress.training(record)
 
     def measure() -> dict[str, Any]:
         limit = trainer.config.eval_tokens
         return evaluate(trainer.model, trainer.softmax, heldout, limit).rounded()
 
-    return trainer.train(checkpoint=checkpoint, evaluate=measure, report=report)
+    return trainer.train(
+        checkpoint=checkpoint, evaluate=measure, report=reports.record, tick=reports.tick
+    )
 
 
 def finish(config: PretrainConfig, trainer: LMTrainer, heldout: Corpus, folder: Path) -> Path:

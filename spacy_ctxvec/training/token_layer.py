@@ -11,6 +11,7 @@ from torch import Tensor
 from ..nn.bilm import BiLM
 from ..nn.parallel import run_all
 from ..nn.precision import autocast
+from ..nn.window_maximum import EVEN_WORDS
 from ..text.characters import encode_marks, encode_words
 from ..types import IntArray
 
@@ -63,9 +64,14 @@ def _encode(
     if with_marks:
         ids.insert(0, encode_marks(max_characters))
     with autocast(model.device, dtype):
-        parts = [
-            model.char_encoder(torch.from_numpy(part).to(model.device)).float()
-            for part in ids
-            if len(part)
-        ]
-    return torch.cat(parts) if parts else torch.empty(0, model.config.token_width)
+        parts = [_encode_evenly(model, part).float() for part in ids if len(part)]
+    if not parts:
+        return torch.empty(0, model.config.token_width, device=model.device)
+    return torch.cat(parts)
+
+
+def _encode_evenly(model: BiLM, ids: IntArray) -> Tensor:
+    """Character ids through the encoder; the last word some more times, for sizes that recur."""
+    missing = -len(ids) % EVEN_WORDS
+    padded = np.concatenate([ids, np.repeat(ids[-1:], missing, axis=0)])
+    return model.char_encoder(torch.from_numpy(padded).to(model.device))[: len(ids)]

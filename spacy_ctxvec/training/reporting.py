@@ -1,0 +1,289 @@
+"""What a run tells while it goes on: its log and curve, its progress, and loggers of spaCy.
+
+A logger is named in the config as for `spacy train`, in a block [pretrain.logger]:
+
+    [pretrain.logger]
+    @loggers = "spacy.ConsoleLogger.v3"
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import srsly
+
+from .. import errors
+from .curve import CURVE, LOG, draw_curve, read_log
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+    from .lm import LMTrainer
+    from .pretrain import PretrainConfig, Progress
+
+LogStep = Callable[[dict[str, Any] | None], None]
+SetupLogger = Callable[["Language", IO[str], IO[str]], tuple[LogStep, Callable[[], None]]]
+
+TICK_SECONDS = 1.0
+TICKS = 10  # that a speed is measured over
+DIRECTIONS = ("forward", "backward")
+AXES = {"tokens": "words", "step": "step"}  # as the info for loggers calls them
+PERPLEXITIES = (*DIRECTIONS, "forward_marks", "backward_marks")
+
+
+class Reports:
+    """Everything that is told of a run, from its start to its end, however that comes.
+
+    setup: of the logger, as `resolve_logger` returns it. Only the first of several processes that
+        train together has anything to tell.
+    """
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        trainer: LMTrainer,
+        work: Path,
+        progress: Progress,
+        setup: SetupLogger | None,
+    ):
+        self.config = config
+        self.trainer = trainer
+        self.work = work
+        self.progress = progress
+        self.setup = setup if trainer.workers.is_first else None
+        self.past = [r for r in read_log(work / LOG) if r["step"] <= trainer.step]
+        self.ticker = Ticker(trainer, progress.tick, self.past[-1] if self.past else {})
+        self.log_step: LogStep = lambda info: None
+        self.finalize: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> Reports:
+        if self.setup is not None:
+            # Standard output is for the records of --json.
+            nlp = stand_in(self.config, self.trainer)
+            self.log_step, self.finalize = self.setup(nlp, sys.stderr, sys.stderr)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.finalize()
+        if not self.trainer.workers.is_first:
+            return
+        try:
+            draw_curve(self.work / LOG, self.work / CURVE)
+        except (errors.CtxvecError, OSError) as error:
+            self.progress.advice(str(error))
+
+    def record(self, record: dict[str, Any]) -> None:
+        """Of an evaluation."""
+        record = {"time": datetime.datetime.now().isoformat(timespec="seconds"), **record}
+        append_record(self.work / LOG, record)
+        self.past.append(record)
+        self.progress.training(record)
+        self.log_step(logger_info(self.past, self.trainer.position.epoch))
+        self.ticker.restart(record)
+
+    def tick(self) -> None:
+        """After every step."""
+        self.ticker()
+        if self.trainer.step % self.trainer.config.evaluate_every:
+            self.log_step(None)
+
+
+class Ticker:
+    """Tells, about once a second, how far a training is; to be called after every step.
+
+    `tell` gets `tokens`, `done` (0 to 1), `tokens_per_second` of the last seconds, and the
+    perplexities of the last evaluation, None where there was none.
+    """
+
+    def __init__(
+        self, trainer: LMTrainer, tell: Callable[[dict[str, Any]], None], last: Mapping[str, Any]
+    ):
+        self.trainer = trainer
+        self.tell = tell
+        self.samples: deque[tuple[float, int]] = deque(maxlen=TICKS + 1)
+        self.restart(last)
+
+    def restart(self, last: Mapping[str, Any]) -> None:
+        """Measure the speed from now on: the time of an evaluation is not that of training.
+
+        last: its record
+        """
+        self.perplexities = {name: last.get(name) for name in DIRECTIONS}
+        self.samples.clear()
+        self.samples.append((time.monotonic(), self.trainer.tokens))
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now - self.samples[-1][0] < TICK_SECONDS:
+            return
+        self.samples.append((now, self.trainer.tokens))
+        since, before = self.samples[0]
+        speed = (self.trainer.tokens - before) / (now - since)
+        self.tell(
+            {
+                "tokens": self.trainer.tokens,
+                "done": self.trainer.done,
+                "tokens_per_second": round(speed),
+                **self.perplexities,
+            }
+        )
+
+
+def append_record(path: Path, record: dict[str, Any]) -> None:
+    """Add a line to a log, on a line of its own even if a kill cut off the one before."""
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, 2)
+            file.write(b"" if file.read(1) == b"\n" else b"\n")
+        file.write(srsly.json_dumps(record).encode("utf8") + b"\n")
+
+
+def resolve_logger(block: dict[str, Any]) -> SetupLogger | None:
+    """The logger of a block [pretrain.logger]; None if it is empty.
+
+    CtxvecError for a logger that is not known, whose settings are wrong, or that needs a package
+    which is not installed.
+    """
+    if not block:
+        return None
+    from spacy.util import registry
+
+    try:
+        setup = registry.resolve({"logger": block})["logger"]
+    except (ImportError, TypeError, ValueError) as error:
+        raise errors.CtxvecError(errors.BAD_LOGGER.format(error=error)) from error
+    if isinstance(setup, dict):
+        raise errors.CtxvecError(errors.BAD_LOGGER.format(error="it has no @loggers"))
+    return setup
+
+
+def stand_in(config: PretrainConfig, trainer: LMTrainer) -> Language:
+    """A pipeline that tells loggers of the run: the encoder without its weights, and in its config
+    the settings that they read or store.
+
+    [training] has the settings of the training and, as loggers know them, `max_steps` (about, since
+    the run is bounded by tokens), `eval_frequency` and `score_weights`; [pretrain] the others.
+    `score_weights` makes the one column of the console: it would show perplexities times 100.
+    """
+    import spacy
+
+    nlp = spacy.blank(config.lang)
+    sizes = config.model.to_dict()
+    nlp.add_pipe("ctxvec", config={"frozen": False, "model": {**sizes, "init": "random"}})
+    nlp.config["training"] = {
+        **asdict(config.training),
+        "max_steps": math.ceil(trainer.total_tokens / config.training.batch_tokens),
+        "eval_frequency": config.training.evaluate_every,
+        "score_weights": {"speed": 0.0},
+    }
+    others = ("model", "training", "logger", "text_folder")
+    nlp.config["pretrain"] = {k: v for k, v in asdict(config).items() if k not in others}
+    return nlp
+
+
+def logger_info(records: Sequence[Mapping[str, Any]], epoch: int) -> dict[str, Any]:
+    """The last of the records, as spaCy's loggers expect it:
+
+    epoch (int): Passes over the corpus that are complete.
+    step (int): Steps made.
+    words (int): Tokens seen, each counted once.
+    seconds (int): Time of training, that before a resumption included.
+    losses (Dict[str, float]): {"ctxvec": mean since the last evaluation, in nats a prediction}. Of
+        a sampled softmax it does not compare with the perplexities.
+    score (float): Minus the geometric mean of the held-out perplexities of the directions: higher
+        is better, -1 the best there is. -inf where nothing was measured.
+    other_scores (Dict[str, float]): `perplexity/forward`, `perplexity/backward`, both also with
+        `_marks` for sentence marks; `unknown_rate`, the share of held-out tokens the softmax has no
+        word for, 0 to 1; `learn_rate`; `speed`, tokens a second since the run was last started.
+    checkpoints (List[Tuple[float, int]]): Score and step of all evaluations, this one the last.
+    """
+    record = records[-1]
+    scores = {f"perplexity/{name}": record.get(name) for name in PERPLEXITIES}
+    scores |= {name: record.get(name) for name in ("unknown_rate", "learn_rate")}
+    scores["speed"] = record["tokens_per_second"]
+    return {
+        "epoch": epoch,
+        "step": record["step"],
+        "words": record["tokens"],
+        "seconds": int(record["seconds"]),
+        "losses": {"ctxvec": record["sampled_loss" if "sampled_loss" in record else "loss"]},
+        "score": score(record),
+        "other_scores": {name: value for name, value in scores.items() if value is not None},
+        "checkpoints": [(score(r), r["step"]) for r in records],
+    }
+
+
+def score(record: Mapping[str, Any]) -> float:
+    """Minus the geometric mean of the perplexities of a record; -inf if it has none."""
+    found = [math.log(record[name]) for name in DIRECTIONS if record.get(name)]
+    return -math.exp(sum(found) / len(found)) if found else -math.inf
+
+
+def TensorBoard_v1(log_dir: Path, per: Literal["tokens", "step"] = "tokens") -> SetupLogger:
+    """A logger that writes losses and scores of every evaluation for TensorBoard.
+
+    log_dir (Path): Folder to write to, one for each run. A resumed run goes on in it.
+    per (str): What the curves are drawn against: tokens seen, so that runs with different batches
+        compare, or steps.
+    RETURNS (Callable): The logger, for [pretrain.logger] or the [training.logger] of spaCy.
+
+    CtxvecError if TensorBoard is not installed, or for another `per`.
+    """
+    if per not in AXES:  # spaCy does not check it
+        message = errors.UNKNOWN_AXIS.format(found=per, expected=", ".join(AXES))
+        raise errors.CtxvecError(message)
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise errors.CtxvecError(errors.NO_TENSORBOARD.format(error=error)) from error
+
+    def setup_logger(
+        nlp: Language, stdout: IO[str] = sys.stdout, stderr: IO[str] = sys.stderr
+    ) -> tuple[LogStep, Callable[[], None]]:
+        curves = _TensorBoard(lambda at: SummaryWriter(str(log_dir), purge_step=at), per)
+        return curves.log_step, curves.finalize
+
+    return setup_logger
+
+
+class _TensorBoard:
+    """open_writer: from the first place on the axis; what was written behind it by a run that was
+    killed is hidden."""
+
+    def __init__(self, open_writer: Callable[[int], Any], per: str):
+        self.open_writer = open_writer
+        self.axis = AXES[per]
+        self.writer: Any = None
+
+    def log_step(self, info: dict[str, Any] | None) -> None:
+        if info is None:
+            return
+        at = info[self.axis]
+        self.writer = self.writer or self.open_writer(at)
+        for name, value in scalars(info):
+            self.writer.add_scalar(name, value, at)
+        self.writer.flush()
+
+    def finalize(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+def scalars(info: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Name and value of every number among the losses and scores, nested ones with a slash."""
+    losses = {f"loss/{name}": value for name, value in info["losses"].items()}
+    nested = [{"score": info["score"]}, losses, info["other_scores"]]
+    while nested:
+        for name, value in nested.pop(0).items():
+            if isinstance(value, Mapping):
+                nested.append({f"{name}/{key}": one for key, one in value.items()})
+            elif isinstance(value, int | float):
+                yield name, float(value)

@@ -1,0 +1,168 @@
+"""`spacy ctxvec export`: nothing changes on the way, and nothing is overwritten unasked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from spacy.cli._util import app
+from toys import trained
+from typer.testing import CliRunner, Result
+
+from spacy_ctxvec.cli.opening import open_pipeline
+from spacy_ctxvec.formats.detect import load_model
+from spacy_ctxvec.formats.native import (
+    EncoderModel,
+    load_native,
+    load_softmax,
+    save_native,
+    save_softmax,
+)
+from spacy_ctxvec.nn.bilm import BiLM
+from spacy_ctxvec.nn.softmax import WordSoftmax
+
+TEXT = "The bank of the river, and a bank."
+WORDS = ["<S>", "</S>", "<UNK>", "the", "bank"]
+
+
+@pytest.fixture(params=["float32", "float16"])
+def work(request: pytest.FixtureRequest, tmp_path: Path, tiny_model: BiLM) -> Path:
+    """A working folder with a model in it."""
+    info = {"name": "tiny", "lang": "en", "licence": "CC0"}
+    model = EncoderModel(tiny_model.config, tiny_model.state_dict(), info)
+    folder = tmp_path / "work" / "model"
+    save_native(model, folder, dtype=request.param, card="# A card")
+    softmax = WordSoftmax(input_width=tiny_model.config.token_width, width=4, n_words=len(WORDS))
+    save_softmax(softmax, WORDS, folder, dtype=request.param)
+    return folder.parent
+
+
+def export(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["ctxvec", "export", *map(str, arguments)])
+
+
+def same(a: EncoderModel, b: EncoderModel) -> bool:
+    return a.config == b.config and all(
+        torch.equal(weight, b.weights[name]) and weight.dtype == b.weights[name].dtype
+        for name, weight in a.weights.items()
+    )
+
+
+def test_a_model_folder_goes_round_unchanged(work: Path, tmp_path: Path) -> None:
+    result = export(work, tmp_path / "out", "--with-softmax", "--json")
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert "softmax.safetensors" in record["files"] and record["bytes"] > 0
+    for name in record["files"]:
+        assert (tmp_path / "out" / name).read_bytes() == (work / "model" / name).read_bytes()
+    assert len(record["files"]) == len(list((work / "model").iterdir()))
+
+
+def test_the_softmax_comes_only_when_asked_for(work: Path, tmp_path: Path) -> None:
+    assert export(work / "model", tmp_path / "out").exit_code == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"config.json", "model.safetensors", "README.md"}
+    result = export(tmp_path / "out", tmp_path / "again", "--with-softmax")
+    assert result.exit_code == 1 and "softmax.safetensors" in result.output
+    assert not (tmp_path / "again").exists()
+
+
+def test_another_precision_and_language(work: Path, tmp_path: Path) -> None:
+    options = ("--dtype", "float16", "--lang", "sv", "--with-softmax")
+    assert export(work, tmp_path / "out", *options).exit_code == 0
+    found = load_native(tmp_path / "out")
+    assert found.dtype == "float16" and found.info["lang"] == "sv"
+    halves = {name: w.half() for name, w in load_native(work / "model").weights.items()}
+    assert same(EncoderModel(found.config, halves), found)
+    assert load_softmax(tmp_path / "out")[1] == WORDS
+
+
+def test_a_pipeline_has_the_same_vectors(work: Path, tmp_path: Path) -> None:
+    result = export(work, tmp_path / "pipeline", "--format", "spacy")
+    assert result.exit_code == 0, result.output
+    nlp = spacy.load(tmp_path / "pipeline")
+    assert nlp.pipe_names == ["ctxvec"] and nlp.meta["license"] == "CC0"
+    assert nlp.meta["name"] == "tiny"
+    want = open_pipeline(str(work / "model"))(TEXT)
+    assert np.array_equal(nlp(TEXT)._.ctxvec.layers, want._.ctxvec.layers)
+    assert nlp.get_pipe("ctxvec").model.get_dim("nO") == 12
+
+
+def test_out_of_a_pipeline_and_back(work: Path, tmp_path: Path) -> None:
+    export(work, tmp_path / "pipeline", "--format", "spacy", "--lang", "sv")
+    assert spacy.load(tmp_path / "pipeline").lang == "sv"
+    assert export(tmp_path / "pipeline", tmp_path / "out").exit_code == 0
+    found = load_native(tmp_path / "out")
+    whole = {name: w.float() for name, w in load_native(work / "model").weights.items()}
+    assert same(EncoderModel(found.config, whole), found)
+    assert found.info["lang"] == "sv" and found.info["name"] == "tiny"
+    result = export(tmp_path / "pipeline", tmp_path / "never", "--with-softmax")
+    assert result.exit_code == 1 and "encoders alone" in result.output.replace("\n", " ")
+
+
+def test_the_encoder_of_a_trained_pipeline(tmp_path: Path) -> None:
+    nlp, _ = trained(("tagger",), frozen=True)
+    nlp.to_disk(tmp_path / "trained")
+    want = nlp(TEXT)._.ctxvec.layers
+    assert export(tmp_path / "trained", tmp_path / "alone", "-f", "spacy").exit_code == 0
+    alone = spacy.load(tmp_path / "alone")
+    assert alone.pipe_names == ["ctxvec"]
+    assert np.array_equal(alone(TEXT)._.ctxvec.layers, want)
+    assert export(tmp_path / "trained", tmp_path / "native").exit_code == 0
+    assert np.array_equal(open_pipeline(str(tmp_path / "native"))(TEXT)._.ctxvec.layers, want)
+
+
+def test_the_shipped_model_keeps_its_licence(tmp_path: Path) -> None:
+    assert export("en_sm", tmp_path / "out").exit_code == 0
+    assert (tmp_path / "out" / "LICENSE").is_file()
+    assert load_model(tmp_path / "out").info["name"] == "en_sm"
+
+
+def test_only_models_and_pipelines_are_replaced(work: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(work, out, "--with-softmax")
+    result = export(work, out)
+    assert result.exit_code == 1 and "--force" in result.output
+    assert export(work, out, "--force").exit_code == 0
+    assert not (out / "softmax.safetensors").exists()  # nothing stays of the model before
+    assert export(work, out, "--force", "--format", "spacy").exit_code == 0
+    assert export(out, out, "--force").exit_code == 0
+    assert load_native(out).info["name"] == "tiny"
+    (out / "notes.txt").write_text("mine", "utf8")
+    result = export(work, out, "--force")
+    assert result.exit_code == 1 and "notes.txt" in result.output
+    assert (out / "notes.txt").exists()
+    result = export(work, out / "notes.txt", "--force")
+    assert result.exit_code == 1 and "a file" in result.output
+    (tmp_path / "empty").mkdir()
+    assert export(work, tmp_path / "empty").exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "out", "work"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--format", "spacy", "--with-softmax"], "--with-softmax is for"),
+        (["--format", "spacy", "--dtype", "float16"], "--dtype is for"),
+        (["--format", "spacy", "--lang", "qq"], 'lang = "qq"'),
+    ],
+)
+def test_options_that_a_pipeline_cannot_take(
+    work: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    result = export(work, tmp_path / "out", *arguments)
+    assert result.exit_code == 1 and said in result.output.replace("\n", " ")
+
+
+def test_there_must_be_a_model(tmp_path: Path) -> None:
+    result = export(tmp_path / "absent", tmp_path / "out")
+    assert result.exit_code == 1 and "no such file or folder" in result.output.replace("\n", " ")
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "checkpoint.pt").write_bytes(b"")
+    result = export(tmp_path / "begun", tmp_path / "out")
+    assert result.exit_code == 1 and "come to its end" in result.output.replace("\n", " ")
+    assert not (tmp_path / "out").exists()
