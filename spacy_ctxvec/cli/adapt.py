@@ -12,7 +12,7 @@ from .. import errors
 from ..formats.native import load_native
 from ..training.adapting import TRAINING, Adaptation, AdaptConfig
 from ..training.card import comparison_rows
-from ..training.lm import LMTrainingConfig
+from ..training.lm_config import LMTrainingConfig
 from ..training.pretrain import CHECKPOINT
 from .pretrain import Bars, JsonLines
 

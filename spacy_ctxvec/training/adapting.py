@@ -24,7 +24,8 @@ from ..nn.softmax import WordSoftmax, log_frequencies, log_sum_exp
 from ..text.corpus import SPECIALS, UNKNOWN_ID, Corpus
 from ..types import IntArray
 from .card import adapted_card
-from .lm import LMTrainer, LMTrainingConfig, word_counts
+from .lm import LMTrainer, word_counts
+from .lm_config import LMTrainingConfig
 from .perplexity import Perplexity, evaluate
 from .pretrain import (
     CHECKPOINT,

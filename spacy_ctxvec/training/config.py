@@ -11,7 +11,7 @@ from thinc.api import Config
 
 from .. import errors
 from ..nn.bilm import BiLMConfig
-from .lm import LMTrainingConfig
+from .lm_config import LMTrainingConfig
 from .pretrain import PretrainConfig
 
 Settings = TypeVar("Settings")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,99 +27,21 @@ from ..nn.bilm import BiLM, CarriedState
 from ..nn.candidates import DISTRIBUTIONS
 from ..nn.memory import keep_freed_memory
 from ..nn.parallel import run_all
-from ..nn.precision import PRECISIONS, autocast, compute_dtype
+from ..nn.precision import autocast, compute_dtype
 from ..nn.softmax import Sampler
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
 from ..types import IntArray
 from .batches import Batch, every_position
 from .checkpoint import load_checkpoint, save_checkpoint
 from .interrupting import StopRequests
+from .lm_config import LMTrainingConfig
 from .objective import AdaptiveObjective, FullObjective, Objective, SampledObjective
-from .optimizing import OPTIMIZERS, SCHEDULES, make_optimizer, rate_factor
+from .optimizing import make_optimizer, rate_factor
 from .reading import Group, Position, Reader
 from .token_layer import TokenLayer
 from .workers import Workers
 
-SOFTMAXES = ("sampled", "full", "adaptive")
-CARRIES = ("document", "stream")
 PROGRESS = ("step", "tokens", "seconds", "best", "best_weights", "evaluations_since_best")
-CHOICES = {
-    "softmax": SOFTMAXES,
-    "sampler": tuple(DISTRIBUTIONS),
-    "optimizer": OPTIMIZERS,
-    "schedule": tuple(SCHEDULES),
-    "carry": CARRIES,
-    "precision": PRECISIONS,
-}
-RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
-    "tokens batch_tokens unroll n_samples evaluate_every eval_tokens": (
-        lambda value: value >= 1,
-        "1 or more",
-    ),
-    "epochs hours patience weight_decay checkpoint_seconds seed": (
-        lambda value: value >= 0,
-        "0 or more",
-    ),
-    "learn_rate grad_clip loss_scale": (lambda value: value > 0, "above 0"),
-    "dropout warmup beta2": (lambda value: 0 <= value < 1, "0 or more, below 1"),
-}
-
-
-@dataclass(frozen=True)
-class LMTrainingConfig:
-    """How long, how fast, and how.
-
-    tokens counts each token once, though both directions read it; epochs, where above 0, counts
-        passes over the corpus instead, and hours, where above 0, ends a run that takes longer
-    batch_tokens, unroll: tokens of a step, and columns of it (`reading`)
-    loss_scale: what the mean loss is multiplied with before gradients are clipped; matters to
-        Adagrad, whose accumulators start at 1
-    patience: evaluations without a better held-out perplexity before the run ends, with the
-        weights of the best one; 0 is for ever, with the last weights
-    threads: the two directions run at the same time, each on one core
-    """
-
-    tokens: int = 10_000_000
-    epochs: float = 0.0
-    hours: float = 0.0
-    batch_tokens: int = 4096
-    unroll: int = 128
-    carry: str = "document"
-    softmax: str = "sampled"
-    sampler: str = "frequency"
-    n_samples: int = 2048
-    optimizer: str = "adamw"
-    learn_rate: float = 3e-3
-    schedule: str = "cosine"
-    warmup: float = 0.03
-    beta2: float = 0.99
-    weight_decay: float = 0.01
-    grad_clip: float = 1.0
-    loss_scale: float = 1.0
-    dropout: float = 0.0
-    precision: str = "auto"
-    seed: int = 0
-    threads: bool = True
-    evaluate_every: int = 1000
-    patience: int = 0
-    checkpoint_seconds: float = 120.0
-    eval_tokens: int = 20_000
-
-    def __post_init__(self) -> None:
-        for field, choices in CHOICES.items():
-            self._check(field, getattr(self, field) in choices, ", ".join(choices))
-        for fields, (holds, expected) in RANGES.items():
-            for field in fields.split():
-                self._check(field, holds(getattr(self, field)), expected)
-
-    def _check(self, field: str, holds: bool, expected: str) -> None:
-        if not holds:
-            found = getattr(self, field)
-            message = errors.BAD_SETTING.format(field=field, found=found, expected=expected)
-            raise errors.CtxvecError(message)
-
-    def total_tokens(self, corpus: Corpus) -> int:
-        return max(1, round(self.epochs * corpus.n_tokens)) if self.epochs else self.tokens
 
 
 class LMTrainer:

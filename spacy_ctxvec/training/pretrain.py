@@ -27,7 +27,8 @@ from ..text.sources import find_files
 from ..types import IntArray
 from .card import model_card
 from .curve import CURVE
-from .lm import LMTrainer, LMTrainingConfig, word_counts
+from .lm import LMTrainer, word_counts
+from .lm_config import LMTrainingConfig
 from .perplexity import Perplexity, evaluate
 from .reporting import Reports, resolve_logger
 from .workers import Workers, joined_workers

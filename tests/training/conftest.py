@@ -13,7 +13,8 @@ import torch
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 from spacy_ctxvec.nn.softmax import WordSoftmax
 from spacy_ctxvec.text.corpus import Corpus
-from spacy_ctxvec.training.lm import LMTrainer, LMTrainingConfig
+from spacy_ctxvec.training.lm import LMTrainer
+from spacy_ctxvec.training.lm_config import LMTrainingConfig
 
 CONFIG = LMTrainingConfig(
     tokens=10**6, batch_tokens=60, unroll=6, n_samples=20, seed=3, threads=False,

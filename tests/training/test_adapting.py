@@ -26,7 +26,7 @@ from spacy_ctxvec.training.adapting import (
     Folded,
     extended,
 )
-from spacy_ctxvec.training.lm import LMTrainingConfig
+from spacy_ctxvec.training.lm_config import LMTrainingConfig
 from spacy_ctxvec.training.perplexity import evaluate
 from spacy_ctxvec.training.pretrain import PretrainConfig, Progress, prepare, pretrain
 

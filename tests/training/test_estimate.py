@@ -12,7 +12,7 @@ from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 from spacy_ctxvec.nn.softmax import WordSoftmax
 from spacy_ctxvec.training import estimate
 from spacy_ctxvec.training.estimate import estimate_run
-from spacy_ctxvec.training.lm import LMTrainingConfig
+from spacy_ctxvec.training.lm_config import LMTrainingConfig
 from spacy_ctxvec.training.pretrain import PretrainConfig, Progress
 
 TRAINING = LMTrainingConfig(tokens=900, batch_tokens=60, n_samples=5, threads=False)

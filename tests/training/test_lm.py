@@ -21,7 +21,8 @@ from spacy_ctxvec.text.corpus import SPECIALS, UNKNOWN_ID, Corpus
 from spacy_ctxvec.training import lm
 from spacy_ctxvec.training.batches import Batch, top_layer
 from spacy_ctxvec.training.checkpoint import save_checkpoint
-from spacy_ctxvec.training.lm import LMTrainer, LMTrainingConfig, word_counts
+from spacy_ctxvec.training.lm import LMTrainer, word_counts
+from spacy_ctxvec.training.lm_config import LMTrainingConfig
 from spacy_ctxvec.training.perplexity import evaluate
 from spacy_ctxvec.training.reading import Position
 

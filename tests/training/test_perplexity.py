@@ -15,7 +15,7 @@ from spacy_ctxvec.nn.bilm import BiLM, CarriedState
 from spacy_ctxvec.text.corpus import UNKNOWN_ID, Corpus
 from spacy_ctxvec.training import perplexity
 from spacy_ctxvec.training.batches import Batch, top_layer
-from spacy_ctxvec.training.lm import LMTrainingConfig
+from spacy_ctxvec.training.lm_config import LMTrainingConfig
 from spacy_ctxvec.training.perplexity import Perplexity, evaluate
 from spacy_ctxvec.training.reading import Group
 

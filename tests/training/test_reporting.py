@@ -19,7 +19,7 @@ from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.nn.bilm import BiLMConfig
 from spacy_ctxvec.training import reporting
 from spacy_ctxvec.training.curve import read_log
-from spacy_ctxvec.training.lm import LMTrainingConfig
+from spacy_ctxvec.training.lm_config import LMTrainingConfig
 from spacy_ctxvec.training.pretrain import PretrainConfig, Progress, pretrain
 from spacy_ctxvec.training.reporting import (
     Ticker,

@@ -14,7 +14,8 @@ import torch.multiprocessing as mp
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 from spacy_ctxvec.nn.softmax import WordSoftmax
 from spacy_ctxvec.text.corpus import Corpus
-from spacy_ctxvec.training.lm import LMTrainer, LMTrainingConfig
+from spacy_ctxvec.training.lm import LMTrainer
+from spacy_ctxvec.training.lm_config import LMTrainingConfig
 from spacy_ctxvec.training.workers import joined_workers
 
 CONFIG = LMTrainingConfig(

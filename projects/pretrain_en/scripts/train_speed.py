@@ -26,7 +26,8 @@ from spacy_ctxvec.nn.softmax import Sampler, WordSoftmax
 from spacy_ctxvec.text.characters import N_CHARACTERS, encode_marks, encode_words
 from spacy_ctxvec.text.corpus import Corpus
 from spacy_ctxvec.training.batches import Batch
-from spacy_ctxvec.training.lm import LMTrainer, LMTrainingConfig, word_counts
+from spacy_ctxvec.training.lm import LMTrainer, word_counts
+from spacy_ctxvec.training.lm_config import LMTrainingConfig
 from spacy_ctxvec.training.optimizing import make_optimizer
 
 SIZES = BiLMConfig(
