@@ -13,10 +13,10 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 import srsly
 
@@ -35,7 +35,6 @@ SetupLogger = Callable[["Language", IO[str], IO[str]], tuple[LogStep, Callable[[
 TICK_SECONDS = 1.0
 TICKS = 10  # that a speed is measured over
 DIRECTIONS = ("forward", "backward")
-AXES = {"tokens": "words", "step": "step"}  # as the info for loggers calls them
 PERPLEXITIES = (*DIRECTIONS, "forward_marks", "backward_marks")
 
 
@@ -225,65 +224,3 @@ def score(record: Mapping[str, Any]) -> float:
     """Minus the geometric mean of the perplexities of a record; -inf if it has none."""
     found = [math.log(record[name]) for name in DIRECTIONS if record.get(name)]
     return -math.exp(sum(found) / len(found)) if found else -math.inf
-
-
-def TensorBoard_v1(log_dir: Path, per: Literal["tokens", "step"] = "tokens") -> SetupLogger:
-    """A logger that writes losses and scores of every evaluation for TensorBoard.
-
-    log_dir (Path): Folder to write to, one for each run. A resumed run goes on in it.
-    per (str): What the curves are drawn against: tokens seen, so that runs with different batches
-        compare, or steps.
-    RETURNS (Callable): The logger, for [pretrain.logger] or the [training.logger] of spaCy.
-
-    CtxvecError if TensorBoard is not installed, or for another `per`.
-    """
-    if per not in AXES:  # spaCy does not check it
-        message = errors.UNKNOWN_AXIS.format(found=per, expected=", ".join(AXES))
-        raise errors.CtxvecError(message)
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise errors.CtxvecError(errors.NO_TENSORBOARD.format(error=error)) from error
-
-    def setup_logger(
-        nlp: Language, stdout: IO[str] = sys.stdout, stderr: IO[str] = sys.stderr
-    ) -> tuple[LogStep, Callable[[], None]]:
-        curves = _TensorBoard(lambda at: SummaryWriter(str(log_dir), purge_step=at), per)
-        return curves.log_step, curves.finalize
-
-    return setup_logger
-
-
-class _TensorBoard:
-    """open_writer: from the first place on the axis; what was written behind it by a run that was
-    killed is hidden."""
-
-    def __init__(self, open_writer: Callable[[int], Any], per: str):
-        self.open_writer = open_writer
-        self.axis = AXES[per]
-        self.writer: Any = None
-
-    def log_step(self, info: dict[str, Any] | None) -> None:
-        if info is None:
-            return
-        at = info[self.axis]
-        self.writer = self.writer or self.open_writer(at)
-        for name, value in scalars(info):
-            self.writer.add_scalar(name, value, at)
-        self.writer.flush()
-
-    def finalize(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-
-
-def scalars(info: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Name and value of every number among the losses and scores, nested ones with a slash."""
-    losses = {f"loss/{name}": value for name, value in info["losses"].items()}
-    nested = [{"score": info["score"]}, losses, info["other_scores"]]
-    while nested:
-        for name, value in nested.pop(0).items():
-            if isinstance(value, Mapping):
-                nested.append({f"{name}/{key}": one for key, one in value.items()})
-            elif isinstance(value, int | float):
-                yield name, float(value)

@@ -26,9 +26,9 @@ from spacy_ctxvec.training.reporting import (
     append_record,
     logger_info,
     resolve_logger,
-    scalars,
     score,
 )
+from spacy_ctxvec.training.tensorboard import TensorBoard_v1, scalars
 
 TENSORBOARD = "spacy-ctxvec.TensorBoard.v1"
 CONSOLE = {"@loggers": "spacy.ConsoleLogger.v3"}
@@ -160,7 +160,7 @@ def test_tensorboard(config, tmp_path):
 def test_tensorboard_by_steps_and_after_a_kill(tmp_path):
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     for steps in ((1, 2, 3), (2, 3, 4)):
-        setup = reporting.TensorBoard_v1(tmp_path / "tb", per="step")
+        setup = TensorBoard_v1(tmp_path / "tb", per="step")
         log_step, finalize = setup(spacy.blank("en"), sys.stdout, sys.stderr)
         for step in steps:
             log_step(logger_info([{**RECORD, "step": step, "forward": steps[0] * 10.0}], 0))
