@@ -89,6 +89,12 @@ def test_steps_are_no_larger_than_asked_for(lengths, settings):
                 assert np.prod(shape) <= settings["batch_tokens"] or shape[1] == 1
 
 
+def test_rows_are_cut_into_steps_of_equal_width():
+    reader = Reader(corpus_of([7] * 20), batch_tokens=40, unroll=6)
+    shapes = [inputs[0].shape for _, steps in groups_of(reader, 0) for inputs, _ in steps]
+    assert shapes == [(4, 10)] * 4  # 8 pairs a row, in 2 steps
+
+
 @pytest.mark.parametrize("carry", CARRIES)
 @pytest.mark.parametrize(("batch_tokens", "unroll"), [(500, 8), (500, 25), (1000, 100)])
 def test_steps_are_full(carry, batch_tokens, unroll):
