@@ -14,7 +14,7 @@ from ..training.adapting import TRAINING, Adaptation, AdaptConfig
 from ..training.card import comparison_rows
 from ..training.lm_config import LMTrainingConfig
 from ..training.pretrain import CHECKPOINT
-from .pretrain import Bars, JsonLines
+from .pretrain import shown
 
 COLUMNS = "{:<36}{:>9}  {:<10}{:>9}{:>9}"
 COMPARED = (
@@ -90,7 +90,7 @@ def adapt_cli(
     adaptation = Adaptation(config, work)
     if restart:
         (work / CHECKPOINT).unlink(missing_ok=True)
-    show = JsonLines() if json else Bars(adaptation.pretraining)
+    show = shown(adaptation.pretraining, json=json)
     with show as progress:
         folder = adaptation.run(progress, n_process=n_process, gpu_id=gpu_id)
     if folder is None:

@@ -58,7 +58,7 @@ def pretrain_cli(
     config = replace(config, exclude=[*config.exclude, *map(_absolute, exclude or [])])
     if hours:
         config = replace(config, training=replace(config.training, hours=hours))
-    show = JsonLines() if json else Bars(config)
+    show = shown(config, json=json)
     if dry_run:
         with show as progress:
             estimate = estimate_run(config, work, progress, n_process=n_process)
@@ -86,6 +86,26 @@ def text_folder(option: Path | None) -> Path:
     if data is None:
         raise errors.CtxvecError(errors.NO_TEXT_FOLDER)
     return Path(data) / "text"
+
+
+def shown(config: training.PretrainConfig, *, json: bool) -> Silence | JsonLines | Bars:
+    """Where a run shows how far it is; under `torchrun`, its first process does."""
+    if os.environ.get("RANK", "0") != "0":
+        return Silence()
+    return JsonLines() if json else Bars(config)
+
+
+class Silence:
+    """Progress that nobody sees."""
+
+    def __enter__(self) -> training.Progress:
+        return training.Progress()
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def end(self, record: dict[str, Any], lines: list[str]) -> None:
+        pass
 
 
 class JsonLines:

@@ -173,7 +173,7 @@ filters = [[1,4],[2,4]]
 char_width = 4
 
 [pretrain.training]
-tokens = 60000
+tokens = 40000
 batch_tokens = 64
 n_samples = 10
 dropout = 0.1
@@ -197,18 +197,31 @@ def test_the_command_line_killed_twenty_times_writes_the_same_model(tmp_path):
         arguments = [str(tmp_path / work), "--text", str(tmp_path)]
         return subprocess.Popen([*command, *arguments], stdout=subprocess.DEVNULL)
 
-    began = time.monotonic()
-    assert start("straight").wait() == 0
-    longest = time.monotonic() - began
+    def training_begun(work: str) -> float:
+        """When the run in that folder has written a checkpoint of its own."""
+        path = tmp_path / work / "checkpoint.pt"
+        before = path.stat().st_mtime_ns if path.exists() else 0
+        while not path.exists() or path.stat().st_mtime_ns == before:
+            time.sleep(0.005)
+        return time.monotonic()
+
+    began, straight = time.monotonic(), start("straight")
+    loaded = training_begun("straight")
+    assert straight.wait() == 0
+    to_load, to_train = loaded - began, time.monotonic() - loaded
     moments, steps = random.Random(1), []
-    for _ in range(N_KILLS):
+    for number in range(N_KILLS):
         run = start("killed")
-        time.sleep(moments.uniform(0, 0.6 * longest))
+        if number < 5:
+            time.sleep(moments.uniform(0, to_load))
+        else:
+            training_begun("killed")
+            time.sleep(moments.uniform(0, to_train / N_KILLS))
         run.kill()
         assert run.wait() == -signal.SIGKILL
         path = tmp_path / "killed" / "checkpoint.pt"
         steps.append(load_checkpoint(path)["step"] if path.exists() else 0)
-    assert steps == sorted(steps) and len({*steps}) > 3
+    assert steps == sorted(steps) and len({*steps}) > 10
     assert start("killed").wait() == 0
     models = [tmp_path / work / "model" / WEIGHTS_FILE for work in ("straight", "killed")]
     assert models[0].read_bytes() == models[1].read_bytes()

@@ -194,3 +194,10 @@ def test_evaluation_texts_are_left_out(run, tmp_path):
     evaluation.write_text((tmp_path / "text" / "a.txt").read_text("utf8"), "utf8")
     result = command("--restart", "--exclude", str(evaluation))
     assert result.exit_code == 1 and "exclude" in result.output
+
+
+def test_of_several_processes_the_first_one_speaks(run, monkeypatch):
+    command, work = run
+    monkeypatch.setenv("RANK", "1")
+    assert command().output == ""
+    assert (work / "model" / "model.safetensors").exists()
