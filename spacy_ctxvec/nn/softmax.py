@@ -1,8 +1,9 @@
 """The softmax over words that a biLM is trained with, full or by samples.
 
 Sampling: candidate words are drawn from a fixed distribution, and every logit is corrected by the
-logarithm of its word's expected count (Jean et al. 2015, section 3), so that the sampled gradient
-estimates the full one. A sampled loss is NOT a log perplexity.
+logarithm of its word's expected count (Jean et al. 2015, section 3), so that the sum over
+candidates estimates the sum over all words. The gradient of the loss then estimates the full one,
+but for a bias that falls as the number of samples grows. A sampled loss is NOT a log perplexity.
 """
 
 from __future__ import annotations
