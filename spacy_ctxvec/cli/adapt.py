@@ -14,6 +14,7 @@ from ..training.adapting import TRAINING, Adaptation, AdaptConfig
 from ..training.card import comparison_rows
 from ..training.lm_config import LMTrainingConfig
 from ..training.pretrain import CHECKPOINT
+from .options import Exclude, GpuId, Hours, JsonRecords, Processes, Restart
 from .pretrain import shown
 
 COLUMNS = "{:<36}{:>9}  {:<10}{:>9}{:>9}"
@@ -35,10 +36,7 @@ def adapt_cli(
     heldout: Annotated[
         list[str], typer.Option("--heldout", help="Text to measure on; may be repeated")
     ],
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", help="Evaluation texts: leave out documents that overlap them"),
-    ] = None,
+    exclude: Exclude = None,
     epochs: Annotated[
         float | None,
         typer.Option(
@@ -48,9 +46,7 @@ def adapt_cli(
     tokens: Annotated[
         int | None, typer.Option("--tokens", min=1, help="Tokens to read, instead of epochs")
     ] = None,
-    hours: Annotated[
-        float, typer.Option("--hours", help="End after so many hours of training")
-    ] = 0.0,
+    hours: Hours = 0.0,
     learn_rate: Annotated[
         float, typer.Option("--learn-rate", help="The greatest of the run")
     ] = TRAINING.learn_rate,
@@ -72,14 +68,10 @@ def adapt_cli(
     name: Annotated[
         str | None, typer.Option("--name", help="Of the new model; default: the old and _adapted")
     ] = None,
-    n_process: Annotated[
-        int, typer.Option("--n-process", "-n", help="Processes that tokenise; -1: all cores")
-    ] = 1,
-    gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU; -1: CPU")] = -1,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Train from the beginning; default: resume")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON record a line")] = False,
+    n_process: Processes = 1,
+    gpu_id: GpuId = -1,
+    restart: Restart = False,
+    json: JsonRecords = False,
 ) -> None:
     """Adapt a biLM to your own text. Run the same command again to resume after a stop."""
     config = AdaptConfig(

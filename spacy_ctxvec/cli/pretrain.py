@@ -16,6 +16,7 @@ from .. import errors
 from ..training import pretrain as training
 from ..training.config import read_pretrain_config
 from ..training.estimate import estimate_run
+from .options import Exclude, GpuId, Hours, JsonRecords, Processes, Restart
 
 SPEED_SECONDS = 300.0  # that the time left is estimated from; evaluations belong to it
 FULL = "Held-out perplexity is over the full softmax"
@@ -34,24 +35,15 @@ def pretrain_cli(
         Path | None,
         typer.Option("--text", help="Folder with the text; default: `text` in CTXVEC_DATA"),
     ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", help="Evaluation texts: leave out documents that overlap them"),
-    ] = None,
-    hours: Annotated[
-        float, typer.Option("--hours", help="End after so many hours of training")
-    ] = 0.0,
-    n_process: Annotated[
-        int, typer.Option("--n-process", "-n", help="Processes that tokenise; -1: all cores")
-    ] = 1,
-    gpu_id: Annotated[int, typer.Option("--gpu-id", "-g", help="GPU; -1: CPU")] = -1,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Train from the beginning; default: resume")
-    ] = False,
+    exclude: Exclude = None,
+    hours: Hours = 0.0,
+    n_process: Processes = 1,
+    gpu_id: GpuId = -1,
+    restart: Restart = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Prepare the text, tell what training would take")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON record a line")] = False,
+    json: JsonRecords = False,
 ) -> None:
     """Train a biLM on your own text. Run the same command again to resume after a stop."""
     config = read_pretrain_config(config_path, text_folder(text))

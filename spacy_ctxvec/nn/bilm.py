@@ -104,7 +104,8 @@ class BiLMConfig:
 class CarriedState:
     """LSTM states kept between calls, one per batch row, as the reference programs keep them.
 
-    Only for reproducing their numbers: vectors then depend on the batches that came before.
+    For reproducing their numbers, and for training on what is longer than a step. Vectors then
+    depend on the batches that came before.
     """
 
     def __init__(self, rows: dict[tuple[int, int], LSTMState] | None = None):

@@ -9,8 +9,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -34,6 +35,17 @@ def run_all(functions: Sequence[Callable[[], Result]], *, threads: bool) -> list
     running = [pool.submit(_with_grad_mode, function, grad) for function in functions]
     wait(running)  # all must have ended, even where one failed
     return [future.result() for future in running]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread in each product within this context."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 def can_share() -> bool:

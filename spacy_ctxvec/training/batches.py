@@ -42,28 +42,13 @@ class Batch:
         ids = self._targets[direction][self._has_target[direction]]
         return torch.from_numpy(np.where(ids < n_words, ids, UNKNOWN_ID))
 
-    def predictions(self, direction: int) -> Tensor:
-        """The positions that have a next word, in the order of `targets`."""
-        return torch.from_numpy(np.flatnonzero(self._has_target[direction]))
+    def predicting(self, direction: int, positions: Tensor) -> Tensor:
+        """Of rows for all positions, those that have a next word, in the order of `targets`."""
+        rows = torch.from_numpy(np.flatnonzero(self._has_target[direction]))
+        return positions.index_select(0, rows.to(positions.device))
 
 
 def top_layer(
-    model: BiLM,
-    direction: int,
-    batch: Batch,
-    vectors: Tensor,
-    dtype: torch.dtype | None = None,
-    random: torch.Generator | None = None,
-) -> Tensor:
-    """What each prediction of one direction is made from, (n_predictions, token_width).
-
-    See `every_position`.
-    """
-    top = every_position(model, direction, batch, vectors, dtype, random)
-    return top.index_select(0, batch.predictions(direction).to(top.device))
-
-
-def every_position(
     model: BiLM,
     direction: int,
     batch: Batch,

@@ -25,7 +25,9 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     for line in path.read_bytes().split(b"\n") if path.exists() else []:
         record = _record(line)
         if record is not None:
-            records = [r for r in records if r["step"] < record["step"]] + [record]
+            while records and records[-1]["step"] >= record["step"]:
+                records.pop()
+            records.append(record)
     return records
 
 

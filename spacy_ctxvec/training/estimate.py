@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import torch
-
 from ..nn.memory import keep_freed_memory
+from ..nn.parallel import one_thread
 from ..text.corpus import SPECIALS
 from .lm import LMTrainer
 from .pretrain import PretrainConfig, Progress, build_trainer, prepare, problem_lines
@@ -90,15 +89,11 @@ def estimate_run(
 
 def _speed(trainer: LMTrainer) -> float:
     """Tokens per second of a few steps after a first one."""
-    n_threads = torch.get_num_threads()
     keep_freed_memory()
-    torch.set_num_threads(1)
-    try:
-        steps = trainer.reader.steps(trainer.position)
+    steps = trainer.reader.steps(trainer.position)
+    with one_thread():  # as in `LMTrainer.train`
         trainer.train_step(*next(steps))
         before, started = trainer.tokens, time.monotonic()
         for step in islice(steps, TRIAL_STEPS):
             trainer.train_step(*step)
         return (trainer.tokens - before) / (time.monotonic() - started)
-    finally:
-        torch.set_num_threads(n_threads)

@@ -26,18 +26,19 @@ from ..nn.adaptive_softmax import AdaptiveSoftmax, AnySoftmax
 from ..nn.bilm import BiLM, CarriedState
 from ..nn.candidates import DISTRIBUTIONS
 from ..nn.memory import keep_freed_memory
-from ..nn.parallel import run_all
+from ..nn.parallel import one_thread, run_all
 from ..nn.precision import autocast, compute_dtype
 from ..nn.softmax import Sampler
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
 from ..types import IntArray
-from .batches import Batch, every_position
+from .batches import Batch, top_layer
 from .checkpoint import load_checkpoint, save_checkpoint
 from .interrupting import StopRequests
 from .lm_config import LMTrainingConfig
 from .objective import AdaptiveObjective, FullObjective, Objective, SampledObjective
 from .optimizing import make_optimizer, rate_factor
-from .reading import Group, Position, Reader
+from .perplexity import DIRECTIONS, mean_perplexity
+from .reading import Group, Position, Reader, pieces_within
 from .token_layer import TokenLayer
 from .workers import Workers
 
@@ -114,14 +115,10 @@ class LMTrainer:
         is called after every step; it has to be quick.
         Returns whether the end was reached: False after SIGINT or SIGTERM, the checkpoint written.
         """
-        n_threads = torch.get_num_threads()
         keep_freed_memory()
-        torch.set_num_threads(1)  # each direction has a core; more threads would wait for it
-        try:
-            with StopRequests() as stop:
-                self._train(checkpoint, evaluate, report, tick, stop)
-        finally:
-            torch.set_num_threads(n_threads)
+        # Each direction has a core; more threads would wait for it.
+        with one_thread(), StopRequests() as stop:
+            self._train(checkpoint, evaluate, report, tick, stop)
         finished = bool(self.workers.largest([self.is_finished])[0])
         if finished and self.best_weights is not None:
             self.model.load_state_dict(self.best_weights["model"])
@@ -197,12 +194,11 @@ class LMTrainer:
         }
 
     def _note(self, found: dict[str, Any]) -> None:
-        values = [found[name] for name in ("forward", "backward") if found.get(name)]
-        mean = sum(map(math.log, values)) / len(values) if values else math.inf
-        if mean >= self.best:
+        perplexity = mean_perplexity(found)
+        if perplexity >= self.best:
             self.evaluations_since_best += 1
             return
-        self.best, self.evaluations_since_best = mean, 0
+        self.best, self.evaluations_since_best = perplexity, 0
         if self.config.patience:
             modules = {"model": self.model, "softmax": self.softmax}
             self.best_weights = {
@@ -216,11 +212,12 @@ class LMTrainer:
         inputs = group.read(number)[0]
         rows = {
             name: [[self.corpus.types[i] for i in row] for row in inputs[direction].T]
-            for direction, name in enumerate(("forward", "backward"))
+            for direction, name in enumerate(DIRECTIONS)
             if direction in self.directions
         }
         evidence = {"step": self.step, "position": asdict(self.position), "rows": rows}
-        srsly.write_json(checkpoint.with_name("failed_batch.json"), evidence)
+        rank = "" if self.workers.is_first else f"_{self.workers.rank}"  # it read other rows
+        srsly.write_json(checkpoint.with_name(f"failed_batch{rank}.json"), evidence)
 
     def train_step(self, group: Group, number: int, after: Position) -> float:
         """Step `number` of a group; the loss, mean of the directions."""
@@ -294,11 +291,10 @@ class LMTrainer:
         vectors, *shared = tensors
         seeds = (self.config.seed * 1_000_003 + self.step) * self.workers.size
         random = self.model.dropout_generator(2 * (seeds + self.workers.rank) + direction)
-        hidden = every_position(self.model, direction, batch, vectors, self.dtype, random)
+        hidden = top_layer(self.model, direction, batch, vectors, self.dtype, random)
         with autocast(hidden.device, self.dtype):
             x = self.softmax.project(direction, self.model.dropped(hidden, random))
-        x = x.index_select(0, batch.predictions(direction).to(x.device))
-        losses = self.objective.losses(part, x, shared)
+        losses = self.objective.losses(part, batch.predicting(direction, x), shared)
         # Gradients are averaged over the processes: each divides by its share of all predictions.
         n = self.workers.total(len(losses)) / self.workers.size
         return losses.sum() * (self.config.loss_scale / len(self.directions) / n)
@@ -306,7 +302,7 @@ class LMTrainer:
     @torch.no_grad()
     def measure_layers(self, corpus: Corpus, max_tokens: int) -> None:
         """Store mean and deviation of every number of every layer over held-out text."""
-        n_pieces = max(1, int(np.searchsorted(corpus.offsets[:-1], max_tokens)))
+        n_pieces = pieces_within(corpus, max_tokens)
         self.model.state = None
         parts = [
             self._layers([corpus.piece(i) for i in range(start, min(start + 32, n_pieces))], corpus)

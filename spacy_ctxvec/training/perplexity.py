@@ -7,7 +7,7 @@ task. So the share of unknown words belongs to every figure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from .reading import Group, reading_order
 from .token_layer import TokenLayer
 
 BATCH_TOKENS, UNROLL = 4096, 256  # bound the memory of an evaluation, not its result
+DIRECTIONS = ("forward", "backward")
 
 
 class Predictor(Protocol):
@@ -54,6 +55,12 @@ class Perplexity:
         return {k: None if v is None else round(v, 4) for k, v in asdict(self).items()}
 
 
+def mean_perplexity(record: Mapping[str, Any]) -> float:
+    """Geometric mean over the directions of a record (`Perplexity.rounded`); inf if it has none."""
+    found = [math.log(record[name]) for name in DIRECTIONS if record.get(name)]
+    return math.exp(sum(found) / len(found)) if found else math.inf
+
+
 @torch.no_grad()
 def evaluate(
     model: BiLM, softmax: Predictor, corpus: Corpus, max_tokens: int | None = None
@@ -72,7 +79,8 @@ def evaluate(
             vectors = TokenLayer(model, batch.words, torch.float32).vectors
             for direction in model.config.direction_numbers:
                 targets = batch.targets(direction, softmax.n_words).to(model.device)
-                hidden = top_layer(model, direction, batch, vectors)
+                top = top_layer(model, direction, batch, vectors)
+                hidden = batch.predicting(direction, top)
                 losses = softmax.full_losses(direction, hidden, targets).double()
                 is_mark = targets < UNKNOWN_ID
                 for kind, mask in enumerate((~is_mark, is_mark)):
@@ -95,7 +103,7 @@ def evaluate(
 
 def _batches(model: BiLM, corpus: Corpus, max_tokens: int | None) -> Iterator[Batch]:
     """Pieces of like length side by side, in steps with the state carried from one to the next."""
-    for rows in reading_order(corpus, BATCH_TOKENS, max_tokens):
+    for rows in reading_order(corpus, BATCH_TOKENS, UNROLL, max_tokens):
         group = Group(corpus, rows, UNROLL)
         model.state = CarriedState() if group.n_steps > 1 else None
         for step in range(group.n_steps):

@@ -139,8 +139,10 @@ class Reader:
     def plan(self, epoch: int) -> list[list[IntArray]]:
         """The rows of each group of an epoch."""
         if self._plan is None or self._plan[0] != epoch:
-            order = np.random.default_rng([self.seed, epoch]).permutation(len(self.corpus.lengths))
-            groups = self._streams(order) if self.carry == "stream" else self._documents(order)
+            random = np.random.default_rng([self.seed, epoch])
+            order = random.permutation(len(self.corpus.lengths))
+            stream = self.carry == "stream"
+            groups = self._streams(order) if stream else self._documents(order, random)
             self._plan = (epoch, groups)
         return self._plan[1]
 
@@ -150,39 +152,39 @@ class Reader:
         borders = np.searchsorted(pairs, pairs[-1] * np.arange(1, n_rows) / n_rows)
         return [[row for row in np.split(order, borders) if len(row)]]
 
-    def _documents(self, order: IntArray) -> list[list[IntArray]]:
-        random = np.random.default_rng([self.seed, len(order)])
+    def _documents(self, order: IntArray, random: np.random.Generator) -> list[list[IntArray]]:
         groups: list[list[IntArray]] = []
         for start in range(0, len(order), PIECES_PER_POOL):
             pool = order[start : start + PIECES_PER_POOL]
-            pool = pool[np.argsort(-self.corpus.lengths[pool], kind="stable")]
-            cut = self._cut(self.corpus.lengths[pool] + 1)
-            parts = np.split(pool, cut)
-            groups += [list(parts[i][:, None]) for i in random.permutation(len(parts))]
+            parts = _groups(self.corpus, pool, self.batch_tokens, self.unroll)
+            groups += [parts[i] for i in random.permutation(len(parts))]
         return groups
-
-    def _cut(self, lengths: IntArray) -> list[int]:
-        """Where groups of falling lengths begin, so that each step is about `batch_tokens`."""
-        borders, start = [], 0
-        while start < len(lengths):
-            n_steps = -(-int(lengths[start]) // self.unroll)
-            width = -(-int(lengths[start]) // n_steps)
-            start += max(1, self.batch_tokens // width)
-            borders.append(start)
-        return borders[:-1]
 
 
 def reading_order(
-    corpus: Corpus, batch_tokens: int, max_tokens: int | None
+    corpus: Corpus, batch_tokens: int, unroll: int, max_tokens: int | None
 ) -> list[list[IntArray]]:
     """Groups of the pieces that begin within `max_tokens`, for reading everything once."""
-    n_pieces = len(corpus.lengths)
-    if max_tokens is not None:
-        n_pieces = max(1, int(np.searchsorted(corpus.offsets[:-1], max_tokens)))
-    order = np.argsort(-corpus.lengths[:n_pieces], kind="stable")
+    return _groups(corpus, np.arange(pieces_within(corpus, max_tokens)), batch_tokens, unroll)
+
+
+def pieces_within(corpus: Corpus, max_tokens: int | None) -> int:
+    """How many pieces begin within the first `max_tokens`, 1 at least; all of them for None."""
+    if max_tokens is None:
+        return len(corpus.lengths)
+    return max(1, int(np.searchsorted(corpus.offsets[:-1], max_tokens)))
+
+
+def _groups(
+    corpus: Corpus, pieces: IntArray, batch_tokens: int, unroll: int
+) -> list[list[IntArray]]:
+    """Pieces of like length together, so many that each step is about `batch_tokens`."""
+    pieces = pieces[np.argsort(-corpus.lengths[pieces], kind="stable")]
     groups, start = [], 0
-    while start < n_pieces:
-        n_rows = max(1, batch_tokens // (int(corpus.lengths[order[start]]) + 1))
-        groups.append(list(order[start : start + n_rows, None]))
+    while start < len(pieces):
+        longest = int(corpus.lengths[pieces[start]]) + 1
+        n_steps = -(-longest // unroll)
+        n_rows = max(1, batch_tokens // -(-longest // n_steps))
+        groups.append(list(pieces[start : start + n_rows, None]))
         start += n_rows
     return groups

@@ -22,6 +22,7 @@ import srsly
 
 from .. import errors
 from .curve import CURVE, LOG, draw_curve, read_log
+from .perplexity import DIRECTIONS, mean_perplexity
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -34,7 +35,6 @@ SetupLogger = Callable[["Language", IO[str], IO[str]], tuple[LogStep, Callable[[
 
 TICK_SECONDS = 1.0
 TICKS = 10  # that a speed is measured over
-DIRECTIONS = ("forward", "backward")
 PERPLEXITIES = (*DIRECTIONS, "forward_marks", "backward_marks")
 
 
@@ -214,13 +214,7 @@ def logger_info(records: Sequence[Mapping[str, Any]], epoch: int) -> dict[str, A
         "words": record["tokens"],
         "seconds": int(record["seconds"]),
         "losses": {"ctxvec": record["sampled_loss" if "sampled_loss" in record else "loss"]},
-        "score": score(record),
+        "score": -mean_perplexity(record),
         "other_scores": {name: value for name, value in scores.items() if value is not None},
-        "checkpoints": [(score(r), r["step"]) for r in records],
+        "checkpoints": [(-mean_perplexity(r), r["step"]) for r in records],
     }
-
-
-def score(record: Mapping[str, Any]) -> float:
-    """Minus the geometric mean of the perplexities of a record; -inf if it has none."""
-    found = [math.log(record[name]) for name in DIRECTIONS if record.get(name)]
-    return -math.exp(sum(found) / len(found)) if found else -math.inf

@@ -45,7 +45,10 @@ def test_pairs_are_those_that_were_read(pieces, unroll, n_words):
             has_target = targets[direction].ravel() != NO_TARGET
             rows = batch.inputs(direction).numpy()
             assert (spelled[rows] == np.array(types)[inputs[direction].ravel()]).all()
-            assert (batch.predictions(direction).numpy() == np.flatnonzero(has_target)).all()
+            numbers = torch.arange(has_target.size)
+            assert (
+                batch.predicting(direction, numbers).numpy() == np.flatnonzero(has_target)
+            ).all()
             want = targets[direction].ravel()[has_target]
             want = np.where(want < n_words, want, UNKNOWN_ID)
             assert (batch.targets(direction, n_words).numpy() == want).all()
@@ -72,9 +75,11 @@ def test_the_top_layer_is_that_of_each_piece_alone(either_model, embed):
     batch = batch_of(group)
     with torch.no_grad():
         vectors = vectors_of(either_model, batch)
-        tops = [top_layer(either_model, direction, batch, vectors) for direction in (0, 1)]
+        positions = [top_layer(either_model, direction, batch, vectors) for direction in (0, 1)]
     width = either_model.config.token_width
-    rows = [batch.predictions(d).numpy() % len(PIECES) for d in (0, 1)]
+    numbers = torch.arange(len(positions[0])) % len(PIECES)
+    tops = [batch.predicting(d, positions[d]) for d in (0, 1)]
+    rows = [batch.predicting(d, numbers).numpy() for d in (0, 1)]
     for number, layers in enumerate(embed(either_model, PIECES)):
         forward, backward = (tops[d].numpy()[rows[d] == number] for d in (0, 1))
         # The first prediction of a row is made from a sentence mark, which `embed` leaves out.
@@ -90,7 +95,10 @@ def test_pieces_in_steps_have_the_top_layer_of_whole_ones(either_model, unroll):
         batches = [batch_of(group, step) for step in range(group.n_steps)]
         return torch.cat(
             [
-                top_layer(either_model, direction, batch, vectors_of(either_model, batch))
+                batch.predicting(
+                    direction,
+                    top_layer(either_model, direction, batch, vectors_of(either_model, batch)),
+                )
                 for batch in batches
             ]
         )

@@ -27,7 +27,8 @@ def one_by_one(model: BiLM, softmax, corpus: Corpus, direction: int) -> tuple[fl
         batch = Batch(corpus.types, *Group(corpus, [np.array([number])], 10**6).read(0))
         with torch.no_grad():
             vectors = torch.cat([model.mark_vectors(), model.word_vectors(batch.words)])
-            hidden = top_layer(model, direction, batch, vectors)
+            top = top_layer(model, direction, batch, vectors)
+            hidden = batch.predicting(direction, top)
             targets.append(batch.targets(direction, softmax.n_words))
             losses.append(softmax.full_losses(direction, hidden, targets[-1]))
     of_words = torch.cat(targets) >= UNKNOWN_ID

@@ -173,12 +173,19 @@ def test_processes_share_the_rows_of_each_step(lengths, settings, n_ranks):
             assert sorted(found.tolist()) == sorted(whole[whole != NO_TARGET].tolist())
 
 
+def test_each_epoch_has_an_order_of_groups_of_its_own():
+    """Not only of the pieces: groups by falling length come in another order as well."""
+    reader = Reader(corpus_of(list(range(1, 60))), batch_tokens=60, unroll=128)
+    longest = [[len(rows) for rows in reader.plan(epoch)] for epoch in (0, 1)]
+    assert sorted(longest[0]) == sorted(longest[1]) and longest[0] != longest[1]
+
+
 @given(lengths=lengths, batch_tokens=st.integers(1, 60), limit=st.integers(0, 100))
 def test_reading_once_takes_the_pieces_that_begin_within_the_limit(lengths, batch_tokens, limit):
     corpus = corpus_of(lengths)
-    every = np.concatenate(np.concatenate(reading_order(corpus, batch_tokens, None)))
+    every = np.concatenate(np.concatenate(reading_order(corpus, batch_tokens, 10**6, None)))
     assert sorted(every.tolist()) == list(range(len(lengths)))
-    groups = reading_order(corpus, batch_tokens, limit)
+    groups = reading_order(corpus, batch_tokens, 10**6, limit)
     numbers = np.concatenate(np.concatenate(groups))
     starts = np.cumsum([0, *lengths[:-1]])
     assert sorted(numbers.tolist()) == [

@@ -20,13 +20,13 @@ from spacy_ctxvec.nn.bilm import BiLMConfig
 from spacy_ctxvec.training import reporting
 from spacy_ctxvec.training.curve import read_log
 from spacy_ctxvec.training.lm_config import LMTrainingConfig
+from spacy_ctxvec.training.perplexity import mean_perplexity
 from spacy_ctxvec.training.pretrain import PretrainConfig, Progress, pretrain
 from spacy_ctxvec.training.reporting import (
     Ticker,
     append_record,
     logger_info,
     resolve_logger,
-    score,
 )
 from spacy_ctxvec.training.tensorboard import TensorBoard_v1, scalars
 
@@ -133,7 +133,7 @@ def test_a_direction_that_there_is_not():
     info = logger_info([one], epoch=0)
     assert info["score"] == pytest.approx(-100)
     assert "perplexity/backward" not in info["other_scores"]
-    assert score({"forward": None, "backward": None}) == -math.inf
+    assert mean_perplexity({"forward": None, "backward": None}) == math.inf
 
 
 def test_the_console_of_spacy(config, tmp_path, capsys):

@@ -81,20 +81,26 @@ def test_model(model: Path, corpus: Path) -> dict[str, Any]:
     RETURNS (dict): `gold` and `predicted` entities and the `units` (documents) of the sentences,
         and the speed in words per second.
     """
+    gold, predicted, speed = annotate_test(model, corpus)
+    return {
+        "units": read_json(corpus / "test_units.json"),
+        "gold": [_entities(doc) for doc in gold],
+        "predicted": [_entities(doc) for doc in predicted],
+        "words_per_second": speed,
+    }
+
+
+def annotate_test(model: Path, corpus: Path) -> tuple[list[Doc], list[Doc], int]:
+    """The test docs, the same words as the model annotates them, and its words per second."""
     nlp = spacy.load(model)
     gold = list(DocBin().from_disk(corpus / "test.spacy").get_docs(nlp.vocab))
     plain = [
         Doc(nlp.vocab, [t.text for t in doc], [bool(t.whitespace_) for t in doc]) for doc in gold
     ]
     begin = time.perf_counter()
-    annotated = list(nlp.pipe(plain, batch_size=256))
+    predicted = list(nlp.pipe(plain, batch_size=256))
     seconds = time.perf_counter() - begin
-    return {
-        "units": read_json(corpus / "test_units.json"),
-        "gold": [_entities(doc) for doc in gold],
-        "predicted": [_entities(doc) for doc in annotated],
-        "words_per_second": round(sum(map(len, gold)) / seconds),
-    }
+    return gold, predicted, round(sum(map(len, gold)) / seconds)
 
 
 def _entities(doc: Doc) -> Entities:

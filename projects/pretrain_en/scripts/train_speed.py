@@ -108,7 +108,7 @@ class PlainTrainer:
         x = self.characters(torch.from_numpy(ids[rows.ravel()])).view(*rows.shape, -1)
         for lstm in self.lstms[2 * direction : 2 * direction + 2]:
             x = nn.functional.dropout(lstm(x)[0], 0.1)
-        hidden = x.flatten(0, 1)[batch.predictions(direction)]
+        hidden = batch.predicting(direction, x.flatten(0, 1))
         targets = batch.targets(direction, self.softmax.n_words)
         x = self.softmax.project(direction, hidden)
         return 10 * plain_loss(x, targets, self.softmax, self.sampler)

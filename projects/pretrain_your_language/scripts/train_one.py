@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import neighbours  # noqa: F401
-import spacy
 import typer
 
 # isort: split
 from cells import read_json, write_atomically
 from console import run_script
 from spacy.cli.train import train
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.util import load_config
-from train_cell import BUDGET, test_model
+from train_cell import BUDGET, annotate_test, test_model
 from trainings import ENTITIES, PARSE
 
 SCORES = ("tag_acc", "dep_uas", "dep_las", "ents_f")
@@ -65,17 +64,10 @@ def test_parser(model: Path, corpus: Path) -> dict[str, Any]:
 
     RETURNS (dict): `counts` of each sentence, see `count_right`, and words per second.
     """
-    nlp = spacy.load(model)
-    gold = list(DocBin().from_disk(corpus / "test.spacy").get_docs(nlp.vocab))
-    plain = [
-        Doc(nlp.vocab, [t.text for t in doc], [bool(t.whitespace_) for t in doc]) for doc in gold
-    ]
-    begin = time.perf_counter()
-    annotated = list(nlp.pipe(plain, batch_size=256))
-    seconds = time.perf_counter() - begin
+    gold, predicted, speed = annotate_test(model, corpus)
     return {
-        "counts": [count_right(g, p) for g, p in zip(gold, annotated, strict=True)],
-        "words_per_second": round(sum(map(len, gold)) / seconds),
+        "counts": [count_right(g, p) for g, p in zip(gold, predicted, strict=True)],
+        "words_per_second": speed,
     }
 
 
