@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from printing import printed
 from spacy.cli._util import app
 from typer.testing import CliRunner, Result
 
@@ -80,7 +81,7 @@ def test_in_words_of_a_working_folder(make, text) -> None:
         "sentence marks",
         "do not compare",
     ):
-        assert said in result.output
+        assert said in printed(result)
 
 
 def test_folders_and_standard_input_are_read(make, text, tmp_path) -> None:
@@ -95,22 +96,22 @@ def test_folders_and_standard_input_are_read(make, text, tmp_path) -> None:
 def test_the_language_must_be_known(make, text) -> None:
     folder = make({})
     result = run(folder, text)
-    assert result.exit_code == 1 and "--lang" in result.output
+    assert result.exit_code == 1 and "--lang" in printed(result)
     assert json.loads(run(folder, text, "--lang", "de", "--json").stdout)["lang"] == "de"
 
 
 def test_a_model_without_softmax(make, text) -> None:
     result = run("en_sm", text)
-    assert result.exit_code == 1 and "holds no softmax.safetensors" in result.output
+    assert result.exit_code == 1 and "holds no softmax.safetensors" in printed(result)
     folder = make({"lang": "en"})
     (folder / "softmax.safetensors").unlink()
     result = run(folder, text)
-    assert result.exit_code == 1 and "softmax.safetensors" in result.output
+    assert result.exit_code == 1 and "softmax.safetensors" in printed(result)
 
 
 def test_a_softmax_of_another_model(make, text) -> None:
     result = run(make({"lang": "en"}, width=5), text)
-    assert result.exit_code == 1 and "input width should be 6" in result.output
+    assert result.exit_code == 1 and "input width should be 6" in printed(result)
 
 
 @pytest.mark.parametrize(
@@ -127,13 +128,13 @@ def test_mistakes_are_named(make, text, tmp_path, arguments, said) -> None:
     places = {"text": text, "empty": tmp_path / "empty.txt"}
     result = run(make({"lang": "en"}), *(one.format(**places) for one in arguments))
     assert result.exit_code == 1
-    assert said in result.output.replace("\n", " ")
+    assert said in printed(result)
 
 
 def test_no_model_and_no_finished_one(text, tmp_path) -> None:
     result = run(tmp_path / "absent", text)
-    assert result.exit_code == 1 and "no such file or folder" in result.output.replace("\n", " ")
+    assert result.exit_code == 1 and "no such file or folder" in printed(result)
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "checkpoint.pt").write_bytes(b"")
     result = run(tmp_path / "begun", text)
-    assert result.exit_code == 1 and "come to its end" in result.output.replace("\n", " ")
+    assert result.exit_code == 1 and "come to its end" in printed(result)
