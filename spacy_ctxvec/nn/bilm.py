@@ -15,6 +15,7 @@ from .. import errors
 from ..text.characters import encode_marks, encode_words
 from ..types import IntArray
 from .char_encoder import ACTIVATIONS, CharEncoder
+from .encoder import Encoder, rows_of
 from .lstm import LSTM, LSTMState
 from .packing import Packing, framed_index, inverse, token_positions
 from .parallel import can_share, run_all
@@ -124,7 +125,7 @@ class CarriedState:
         stored = self._rows.get((direction, layer))
         if stored is None:
             stored = (torch.zeros(0, widths[0]), torch.zeros(0, widths[1]))
-        grown = tuple(_with_rows(part, n_rows).to(rows.device) for part in stored)
+        grown = tuple(_withrows_of(part, n_rows).to(rows.device) for part in stored)
         self._rows[direction, layer] = (grown[0], grown[1])
         return grown[0][rows], grown[1][rows]
 
@@ -133,12 +134,12 @@ class CarriedState:
             part[rows] = new.detach().to(part.dtype)
 
 
-def _with_rows(part: Tensor, n_rows: int) -> Tensor:
+def _withrows_of(part: Tensor, n_rows: int) -> Tensor:
     missing = max(0, n_rows - len(part))
     return torch.cat([part, part.new_zeros(missing, part.shape[1])])
 
 
-class BiLM(nn.Module):
+class BiLM(Encoder):
     """Words in context: every layer of two language models that read in opposite directions.
 
     The two never mix: layer 2 forward sees only layer 1 forward. With `skip`, layers above the
@@ -146,7 +147,7 @@ class BiLM(nn.Module):
     """
 
     def __init__(self, config: BiLMConfig):
-        super().__init__()
+        super().__init__(config.n_outputs, config.width)
         self.config = config
         self.char_encoder = CharEncoder(
             char_width=config.char_width,
@@ -157,12 +158,6 @@ class BiLM(nn.Module):
         )
         self.forward_lstms = self._stack(0)
         self.backward_lstms = self._stack(1)
-        self.layer_mean: Tensor
-        self.layer_deviation: Tensor
-        # Over the text it was trained on; what a mix standardises its layers with.
-        self.register_buffer("layer_mean", torch.zeros(config.n_outputs, config.width))
-        self.register_buffer("layer_deviation", torch.ones(config.n_outputs, config.width))
-        self.dropout = 0.0
         self.state: CarriedState | None = None
 
     def _stack(self, direction: int) -> nn.ModuleList:
@@ -179,18 +174,12 @@ class BiLM(nn.Module):
             for _ in range(n_layers)
         )
 
-    @property
-    def device(self) -> torch.device:
-        return self.char_encoder.embedding.weight.device
-
-    @property
-    def has_statistics(self) -> bool:
-        return bool((self.layer_deviation != 1).any())
-
-    def set_statistics(self, layers: Tensor) -> None:
-        """Measure mean and deviation over layers (n_tokens, n_layers + 1, width)."""
-        self.layer_mean.copy_(layers.mean(dim=0))
-        self.layer_deviation.copy_(layers.std(dim=0, correction=0))
+    def set_trainable(self, first: int) -> None:
+        """Let layers `first` and above learn; layer 0 is the token layer."""
+        self.char_encoder.requires_grad_(first == 0)
+        for layer, lstms in enumerate(zip(self.forward_lstms, self.backward_lstms), start=1):
+            for lstm in lstms:
+                lstm.requires_grad_(layer >= first)
 
     def carry_state(self, state: State) -> None:
         """Start every sequence from zero ("reset"), or from where its batch row ended ("carry")."""
@@ -226,11 +215,10 @@ class BiLM(nn.Module):
         sequences = np.arange(len(lengths))
         # The fused kernel is faster on a rectangle; where rows end matters to a carried state.
         pad = self.state is None and self.config.is_plain
-        packings = [Packing.of(lengths, group, pad=pad) for group in groups or [sequences]]
+        packings = [Packing.of(lengths + 2, group, pad=pad) for group in groups or [sequences]]
         framed = framed_index(index, lengths)
         tokens = token_positions(lengths)
-        # Drawn here, since two threads would share the global generator in a random order.
-        seeds = torch.randint(2**62, (2,)).tolist() if self._drops else [0, 0]
+        seeds = self.dropout_seeds()
         directions = run_all(
             [
                 partial(self._direction, direction, vectors, framed, tokens, packings, seed)
@@ -239,7 +227,7 @@ class BiLM(nn.Module):
             threads=vectors.device.type == "cpu" and can_share(),
         )
         dropped = self.dropped(vectors, self.dropout_generator(seeds[0] + 1))
-        layers = [_rows(dropped, index)] * len(directions)
+        layers = [rows_of(dropped, index)] * len(directions)
         for of_layer in zip(*directions):
             layers += of_layer
         shape = (len(index), self.config.n_outputs, self.config.width)
@@ -259,13 +247,17 @@ class BiLM(nn.Module):
         random = self.dropout_generator(seed)
         stacks = [
             self.run_stack(
-                direction, _rows(vectors, framed[order]), packing.batch_sizes, packing.order, random
+                direction,
+                rows_of(vectors, framed[order]),
+                packing.batch_sizes,
+                packing.order,
+                random,
             )
             for order, packing in zip(orders, packings)
         ]
         place = inverse(np.concatenate(orders))[tokens]
         layers = [parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*stacks)]
-        return [_rows(layer, place) for layer in layers]
+        return [rows_of(layer, place) for layer in layers]
 
     def run_stack(
         self,
@@ -294,23 +286,3 @@ class BiLM(nn.Module):
             x = y + x if self.config.skip and layer else y
             outputs.append(x)
         return outputs
-
-    @property
-    def _drops(self) -> bool:
-        """Dropout is for where gradients are recorded: unlike the module's mode, that is a setting
-        of the thread, so that others can predict meanwhile."""
-        return bool(self.dropout) and torch.is_grad_enabled()
-
-    def dropout_generator(self, seed: int) -> torch.Generator | None:
-        """What one thread draws its dropout from; None where there is none."""
-        return torch.Generator(self.device).manual_seed(seed) if self._drops else None
-
-    def dropped(self, x: Tensor, random: torch.Generator | None) -> Tensor:
-        if random is None:
-            return x
-        kept = 1 - self.dropout
-        return x * torch.empty_like(x).bernoulli_(kept, generator=random).div_(kept)
-
-
-def _rows(tensor: Tensor, index: IntArray) -> Tensor:
-    return tensor.index_select(0, torch.from_numpy(index).to(tensor.device))

@@ -13,16 +13,15 @@ from ..types import IntArray
 class Packing:
     """The order in which sequences that are read together take their steps (`lstm`).
 
-    Positions are flat ones: those of the whole batch, sequence after sequence, each framed by two
-    sentence marks.
+    Positions are flat ones: those of the whole batch, sequence after sequence.
 
     order         (n_sequences,)  packed row -> sequence, by falling length
     batch_sizes   (longest,)      rows still running at each step
-    forward       (n_framed,)     packed position -> flat position
-    backward      (n_framed,)     the same, each sequence read from its end
+    forward       (n_positions,)  packed position -> flat position
+    backward      (n_positions,)  the same, each sequence read from its end
 
     A padded packing lets all rows run to the end of the longest one: the shorter ones read their
-    last mark again and again, which nothing that is kept depends on.
+    last position again and again, which nothing that is kept depends on but their final state.
     """
 
     order: IntArray
@@ -34,17 +33,16 @@ class Packing:
     def of(
         cls, lengths: IntArray, sequences: IntArray | None = None, *, pad: bool = False
     ) -> Packing:
-        """`lengths` (n_all_sequences,) counts the tokens of each sequence without its marks.
+        """`lengths` (n_all_sequences,) counts the positions of each sequence, 1 or more.
 
         `sequences` are the numbers of those that are read together, by default all of them.
         """
-        framed = lengths + 2
-        starts = np.cumsum(framed) - framed
+        starts = np.cumsum(lengths) - lengths
         if sequences is None:
             sequences = np.arange(len(lengths))
-        order = sequences[np.argsort(-framed[sequences], kind="stable")]
-        steps = np.arange(int(framed[order[0]]))[:, None]
-        last = framed[order] - 1
+        order = sequences[np.argsort(-lengths[sequences], kind="stable")]
+        steps = np.arange(int(lengths[order[0]]))[:, None]
+        last = lengths[order] - 1
         read = np.minimum(steps, last)
         running = (steps <= last) | pad
         return cls(

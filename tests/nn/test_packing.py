@@ -21,7 +21,7 @@ def test_order_is_stable_and_falling(lengths):
 
 @given(LENGTHS)
 def test_both_directions_are_permutations_that_torch_agrees_with(lengths):
-    packing = Packing.of(lengths)
+    packing = Packing.of(lengths + 2)
     n = int((lengths + 2).sum())
     starts = np.cumsum(lengths + 2) - (lengths + 2)
     sequences = [torch.arange(s, s + n + 2) for s, n in zip(starts, lengths)]
@@ -36,7 +36,7 @@ def test_both_directions_are_permutations_that_torch_agrees_with(lengths):
 @given(LENGTHS, st.integers(1, 4))
 def test_groups_of_sequences_share_the_flat_order(lengths, n_groups):
     groups = [g for g in np.array_split(np.arange(len(lengths))[::-1], n_groups) if len(g)]
-    packings = [Packing.of(lengths, group) for group in groups]
+    packings = [Packing.of(lengths + 2, group) for group in groups]
     tokens = token_positions(lengths)
     assert len(tokens) == lengths.sum()
     for name in ("forward", "backward"):
