@@ -23,9 +23,37 @@ NEEDS_ZSTANDARD = (
 )
 BAD_LINES = (
     "{path} does not look like what its ending says: {found} of {lines} lines cannot be read, the "
-    "first in line {first}. Expected UTF-8 text (in .jsonl, one JSON record a line with the text "
-    'under "text"); convert the file to UTF-8, for instance with `iconv -t utf8`, or leave it out.'
+    "first in line {first}. Expected UTF-8 text (in .jsonl, one JSON record a line, with "
+    'running text under "text"); convert the file to UTF-8, for instance with `iconv -t utf8`, or '
+    "leave it out."
 )
+NOT_PAIRS = (
+    "{path} does not hold pairs: {found} of {lines} lines lack a side, the first in line {first}. "
+    "Expected in each line: {expected}. Set `{setting}` to where they are; two line-aligned files "
+    "are given together, as (source, target)."
+)
+BAD_COLUMNS = (
+    "columns = {found} cannot work. Expected the columns of the source and of the target, counted "
+    "from 0."
+)
+BAD_PAIR_SOURCE = (
+    "{found} is no source of pairs. Expected one file with both sides, or two line-aligned files, "
+    "as (source, target)."
+)
+UNEVEN_SOURCES = (
+    "{source} matches {n_source} file(s), and {target} matches {n_target}. Expected two "
+    "line-aligned files, or as many of the target as of the source; name them one by one."
+)
+UNEVEN_LINES = (
+    "{source} has {n_source} lines, and {target} has {n_target}. Expected the translation of each "
+    "line in the same line of the other file, blank lines included. Find where they part, or give "
+    "one file with both sides."
+)
+BAD_FRACTIONS = (
+    "fractions = {found} cannot work. Expected the name of each part and how large it is, 0 or "
+    "more, together 1."
+)
+UNKNOWN_PART = 'part = "{found}" is not known. Expected one of: {expected}.'
 BAD_DOCBIN = (
     "Cannot read {path} as a DocBin: {error}. Expected what DocBin.to_disk() wrote; convert the "
     "file again or leave it out of the corpus."
@@ -45,6 +73,10 @@ WORKER_FAILED = (
 EMPTY_CORPUS = (
     "The corpus holds no words. Documents left out as evaluation text: {excluded}; files without "
     "text: {empty_files}. Check the paths."
+)
+NO_PAIRS = (
+    "No pairs are left. Left out, by reason: {problems}; files without pairs: {empty_files}. Check "
+    "the paths, or raise max_tokens."
 )
 NO_CORPUS = "There is no corpus in {folder}: no file {name}. Build it first, or check the path."
 BAD_CORPUS = (
@@ -156,6 +188,11 @@ def malformed_model(path: object, field: str, expected: str, found: object) -> M
     return MalformedModelError(message)
 
 
+UNSAFE_PICKLE = (
+    "{path} cannot be read as tensors and plain values, and nothing else is unpickled, since a "
+    "pickle can run code: {error} If you trust the file, load it with the program that wrote it, "
+    "and save the state dict of its encoder alone with torch.save()."
+)
 BAD_PIPELINE_WEIGHTS = (
     "The saved weights of the encoder cannot be read: {error}. Save the pipeline again."
 )
@@ -170,6 +207,20 @@ SHIPPED_SIZES = (
     "The shipped model {init} does not fit the encoder of '{name}': {problem} Give the component "
     'the sizes of the shipped model, a loader for other weights, or init = "random".'
 )
+NO_STATIC_VECTORS = (
+    "The encoder spacy-ctxvec.CoVe.v1 reads static vectors, and nlp.vocab.vectors is empty. Name "
+    "vectors under [initialize] vectors, or start from a pipeline that has some; with vectors = "
+    '"model", a loaded model may bring them.'
+)
+STATIC_WIDTH = (
+    "The static vectors have width {found}, and the encoder reads vectors of width {expected}. Use "
+    "the vectors that the encoder was trained with, or set input_width to theirs and train anew."
+)
+VECTORS_NOT_A_TABLE = (
+    'vectors = "model" copies the rows of nlp.vocab.vectors, and these are computed (floret or '
+    'custom vectors). Set vectors = "vocab".'
+)
+WORDS_WITH_VECTORS = "{found:,} of {words:,} words ({share:.1%}) have a static vector"
 CARRY_IN_CHILD = (
     'state = "carry" depends on the order of all batches and is refused in child processes. Use '
     'n_process=1, or state = "reset".'

@@ -130,7 +130,8 @@ def encoder_of(nlp: Language) -> EncoderModel:
     component = first_encoder(nlp)
     shim = ensure_weights(component.model, component.name)
     info = {"lang": nlp.lang, **shim.info}
-    return EncoderModel(shim.module.config, dict(shim.module.state_dict()), info)
+    weights = dict(shim.module.state_dict())
+    return EncoderModel(shim.module.config, weights, info, shim.inputs.table)
 
 
 def blank(lang: str) -> Language:

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,28 +28,26 @@ from ..nn.bilm import BiLMConfig
 from ..nn.char_encoder import ACTIVATIONS
 from ..text.characters import N_CHARACTERS
 from ..types import FloatArray
+from .hdf5 import Datasets, opened
 from .native import EncoderModel, read_json_object
 
 DEFAULT_MAX_CHARACTERS = 50  # AllenNLP does not read the option and takes this for granted
 CELL = "RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{part}"
 STACKS = ("forward_lstms", "backward_lstms")
 GROUPS = ("CNN", "RNN_")  # where every dataset has to be wanted
-HARD_LINK = 0  # HDF5's H5L_TYPE_HARD; the other kinds may lead out of the file
 INFO = {
     "family": "elmo",
     "tokenization": "that of the text the model was trained on; the files do not tell",
     # Mixes of imported weights follow the published formula.
     "standardize": False,
 }
-# The best that deflate can do: a smaller file cannot hold what its headers declare.
-MAX_COMPRESSION = 1032
 
 
 def read_bilm_hdf5(options: Path, weights: Path) -> EncoderModel:
     """The encoder of an options JSON and its HDF5 file, as float32 weights of `nn.bilm.BiLM`."""
     config = read_options(options)
-    with _opened(weights) as file:
-        tensors = _weights(_Datasets(file, weights), config)
+    with opened(weights) as file:
+        tensors = _weights(Datasets(file, weights), config)
     return EncoderModel(config, tensors, {"name": weights.stem, **INFO})
 
 
@@ -60,7 +57,7 @@ def holds_bilm(path: Path) -> bool:
     A file that cannot be read counts, so that reading it can tell what is wrong with it.
     """
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             return file.id.links.exists(b"RNN_0")
     except errors.MalformedModelError:
         return True
@@ -160,95 +157,19 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The `h5py.File` at `path`; whatever the library cannot read is a malformed model."""
-    try:
-        import h5py
-    except ImportError as error:
-        message = errors.NEEDS_EXTRA.format(path=path, package="h5py", extra="import")
-        raise errors.CtxvecError(message) from error
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except errors.CtxvecError:
-        raise
-    except (OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        raise errors.malformed_model(path, "content", "a whole HDF5 file", error) from error
-
-
-@dataclass
-class _Datasets:
-    """The datasets of an open HDF5 file, each checked before it is read."""
-
-    file: Any
-    path: Path
-    wanted: set[str] = field(default_factory=set)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self._dataset(name).shape)
-
-    def read(self, name: str, *shape: int) -> FloatArray:
-        """The numbers of dataset `name`, float32; `shape` is what the options ask for."""
-        dataset = self._dataset(name)
-        if dataset.dtype.kind != "f":
-            raise self.malformed(name, "floating-point numbers", dataset.dtype)
-        if dataset.shape != shape:
-            raise self.malformed(name, f"of shape {shape}, as the options say", dataset.shape)
-        self._check_storage(name, dataset)
-        array = np.asarray(dataset[...], dtype=np.float32)
-        if not np.isfinite(array).all():
-            raise self.malformed(name, "finite numbers", "infinite ones, or no numbers")
-        self.wanted.add(name)
-        return array
-
-    def check_rest(self) -> None:
-        """Refuse layers that the options do not tell of: the two files are not a pair."""
-        found: list[str] = []
-        self.file.visit(found.append)  # visits hard links alone
-        for name in found:
-            is_weight = name.startswith(GROUPS) and hasattr(self.file[name], "shape")
-            if is_weight and name not in self.wanted:
-                raise self.malformed(name, "absent, as the options do not ask for it", "a dataset")
-
-    def malformed(self, name: str, expected: str, found: Any) -> errors.MalformedModelError:
-        return errors.malformed_model(self.path, f"dataset {name}", expected, found)
-
-    def _dataset(self, name: str) -> Any:
-        group = self.file
-        for part in name.split("/"):
-            links = getattr(group.id, "links", None)  # None inside a dataset
-            if links is None or not links.exists(part.encode()):
-                raise self.malformed(name, "present", "nothing of this name")
-            if links.get_info(part.encode()).type != HARD_LINK:
-                raise self.malformed(name, "in the file itself", f"{part} is a link elsewhere")
-            group = group[part]
-        if not hasattr(group, "shape"):
-            raise self.malformed(name, "a dataset", "a group")
-        return group
-
-    def _check_storage(self, name: str, dataset: Any) -> None:
-        if dataset.external or dataset.is_virtual:
-            raise self.malformed(name, "in the file itself", "data that lies in other files")
-        stored = dataset.id.get_storage_size()
-        filtered = dataset.id.get_create_plist().get_nfilters() > 0
-        if stored * (MAX_COMPRESSION if filtered else 1) < dataset.nbytes:
-            raise self.malformed(name, f"{dataset.nbytes} bytes, as declared", f"{stored} bytes")
-
-
-def _weights(datasets: _Datasets, config: BiLMConfig) -> dict[str, Tensor]:
+def _weights(datasets: Datasets, config: BiLMConfig) -> dict[str, Tensor]:
     arrays = dict(_char_encoder(datasets, config))
     for direction, stack in enumerate(STACKS):
         for layer in range(config.n_layers):
             cell = _lstm(datasets, config, direction, layer)
             arrays.update({f"{stack}.{layer}.{name}": array for name, array in cell})
-    datasets.check_rest()
+    datasets.check_rest(GROUPS)
     arrays["layer_mean"] = np.zeros((config.n_outputs, config.width), dtype=np.float32)
     arrays["layer_deviation"] = np.ones((config.n_outputs, config.width), dtype=np.float32)
     return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
 
-def _char_encoder(datasets: _Datasets, config: BiLMConfig) -> Iterator[tuple[str, FloatArray]]:
+def _char_encoder(datasets: Datasets, config: BiLMConfig) -> Iterator[tuple[str, FloatArray]]:
     yield "char_encoder.embedding.weight", _characters(datasets, config.char_width)
     for i, (width, n) in enumerate(config.filters):
         kernel = datasets.read(f"CNN/W_cnn_{i}", 1, width, config.char_width, n)
@@ -267,7 +188,7 @@ def _char_encoder(datasets: _Datasets, config: BiLMConfig) -> Iterator[tuple[str
         yield "char_encoder.projection.bias", datasets.read("CNN_proj/b_proj", config.token_width)
 
 
-def _characters(datasets: _Datasets, width: int) -> FloatArray:
+def _characters(datasets: Datasets, width: int) -> FloatArray:
     """The character table (262, width); files leave out row 0, the one for "no word here"."""
     n_rows = 0 if not (shape := datasets.shape("char_embed")) else shape[0]
     if n_rows == N_CHARACTERS:
@@ -276,7 +197,7 @@ def _characters(datasets: _Datasets, width: int) -> FloatArray:
 
 
 def _lstm(
-    datasets: _Datasets, config: BiLMConfig, direction: int, layer: int
+    datasets: Datasets, config: BiLMConfig, direction: int, layer: int
 ) -> Iterator[tuple[str, FloatArray]]:
     hidden, width = config.hidden_width, config.token_width
 

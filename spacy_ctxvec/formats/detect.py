@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .. import errors
 from .bilm_hdf5 import holds_bilm, read_bilm_hdf5
+from .cove import holds_keras_lstms, is_pickle, read_keras, read_pth
 from .native import CONFIG_FILE, WEIGHTS_FILE, EncoderModel, load_native, read_json_object
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -17,7 +18,8 @@ MAX_LISTED = 20
 
 
 def load_model(path: Path) -> EncoderModel:
-    """Read the encoder at `path`: the package's own folder, an ELMo folder, or one of its files.
+    """Read the encoder at `path`: the package's own folder, an ELMo folder or one of its files, or
+    a file of CoVe.
 
     An ELMo folder holds an options JSON and an HDF5 file of weights, whatever their names. Where
     it holds several, the two whose names match are taken; a path to one of the files chooses it.
@@ -28,6 +30,10 @@ def load_model(path: Path) -> EncoderModel:
     folder = path if path.is_dir() else path.parent
     if _is_native(path):
         return load_native(folder)
+    if is_pickle(path):
+        return read_pth(path)
+    if _is_hdf5(path) and holds_keras_lstms(path):
+        return read_keras(path)
     files = sorted(file for file in folder.iterdir() if file.is_file())
     options = [file for file in files if _is_options(file)]
     weights = [file for file in files if _is_hdf5(file) and holds_bilm(file)]

@@ -2,6 +2,7 @@
 
 config.json              format version, architecture, sizes, language, tokenisation
 model.safetensors        the encoder's weights, float32 or float16
+vectors.safetensors      optional: the static vectors that an MT-LSTM reads
 softmax.safetensors      optional: the softmax it was trained with
 vocab.txt                optional: the words of that softmax, one a line, specials first
 README.md                the model card, for people
@@ -23,12 +24,13 @@ from torch import Tensor
 
 from .. import errors
 from ..nn.adaptive_softmax import AnySoftmax, new_softmax
-from ..nn.bilm import BiLM, BiLMConfig
+from ..nn.architectures import CONFIGS, AnyEncoder, EncoderConfig, architecture_of, new_encoder
+from .word_table import WordTable
 
 FORMAT_VERSION = 1
-ARCHITECTURE = "bilm"
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
+VECTORS_FILE = "vectors.safetensors"
 SOFTMAX_FILE = "softmax.safetensors"
 VOCABULARY_FILE = "vocab.txt"
 RESERVED = ("format", "architecture", "sizes", "dtype")
@@ -40,11 +42,13 @@ class EncoderModel:
     """An encoder outside any pipeline: its sizes, its weights, and what is known about it.
 
     `info` may hold `lang`, `name`, `tokenization` and anything else worth telling a user.
+    `vectors` are static vectors that an MT-LSTM reads; without them, it reads the pipeline's.
     """
 
-    config: BiLMConfig
+    config: EncoderConfig
     weights: dict[str, Tensor]
     info: dict[str, Any] = field(default_factory=dict)
+    vectors: WordTable | None = None
 
     @property
     def dtype(self) -> str:
@@ -52,22 +56,22 @@ class EncoderModel:
         halves = all(weight.dtype == torch.float16 for weight in self.weights.values())
         return "float16" if halves else "float32"
 
-    def build(self) -> BiLM:
+    def build(self) -> Any:
         """The encoder as a float32 module, in evaluation mode."""
         with torch.device("meta"):  # sizes of a damaged file must not allocate memory
-            check_sizes(BiLM(self.config), self.weights)
-        model = BiLM(self.config)
+            check_sizes(new_encoder(self.config), self.weights)
+        model = new_encoder(self.config)
         load_weights(model, self.weights)
         return model.eval()
 
 
-def load_weights(model: BiLM, weights: Mapping[str, Tensor]) -> None:
+def load_weights(model: AnyEncoder, weights: Mapping[str, Tensor]) -> None:
     """Copy `weights` into `model`, whatever their precision."""
     check_sizes(model, weights)
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 
-def check_sizes(model: BiLM, weights: Mapping[str, Tensor]) -> None:
+def check_sizes(model: AnyEncoder, weights: Mapping[str, Tensor]) -> None:
     """Say in words which of the weights does not fit."""
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
@@ -93,9 +97,11 @@ def save_native(
         for name, tensor in model.weights.items()
     }
     _replace(folder / WEIGHTS_FILE, safetensors.torch.save(weights))
+    if model.vectors is not None:
+        _replace(folder / VECTORS_FILE, model.vectors.to_bytes())
     description = {
         "format": FORMAT_VERSION,
-        "architecture": ARCHITECTURE,
+        "architecture": architecture_of(model.config),
         "sizes": model.config.to_dict(),
         "dtype": dtype,
         **{key: value for key, value in model.info.items() if key not in RESERVED},
@@ -110,13 +116,25 @@ def load_native(folder: Path) -> EncoderModel:
     """Read a model folder."""
     path = folder / CONFIG_FILE
     description = read_json_object(path)
-    version = description.get("format")
-    if version != FORMAT_VERSION or description.get("architecture") != ARCHITECTURE:
-        expected = f"{ARCHITECTURE} format {FORMAT_VERSION}"
-        raise errors.malformed_model(path, "format", expected, version)
+    version, architecture = description.get("format"), description.get("architecture")
+    if version != FORMAT_VERSION:
+        raise errors.malformed_model(path, "format", str(FORMAT_VERSION), version)
+    if architecture not in CONFIGS:
+        raise errors.malformed_model(path, "architecture", " or ".join(CONFIGS), architecture)
     info = {key: value for key, value in description.items() if key not in RESERVED}
-    config = bilm_config(path, description.get("sizes"))
-    return EncoderModel(config, read_safetensors(folder / WEIGHTS_FILE), info)
+    config = _config(path, architecture, description.get("sizes"))
+    weights = read_safetensors(folder / WEIGHTS_FILE)
+    return EncoderModel(config, weights, info, _vectors(folder / VECTORS_FILE))
+
+
+def _vectors(path: Path) -> WordTable | None:
+    if not path.exists():
+        return None
+    try:
+        return WordTable.from_bytes(path.read_bytes())
+    except (OSError, ValueError) as error:
+        expected = "keys, rows and vectors that belong together"
+        raise errors.malformed_model(path, "vectors", expected, error) from error
 
 
 def save_softmax(
@@ -152,13 +170,14 @@ def load_softmax(folder: Path) -> tuple[AnySoftmax, list[str]]:
     return softmax, words
 
 
-def bilm_config(path: Path, sizes: Any) -> BiLMConfig:
+def _config(path: Path, architecture: str, sizes: Any) -> EncoderConfig:
+    expected = f"the sizes of an encoder of architecture {architecture}"
     if not isinstance(sizes, dict):
-        raise errors.malformed_model(path, "sizes", "an object with the sizes of the biLM", sizes)
+        raise errors.malformed_model(path, "sizes", expected, sizes)
     try:
-        return BiLMConfig(**sizes)
+        return CONFIGS[architecture](**sizes)
     except (TypeError, ValueError) as error:
-        raise errors.malformed_model(path, "sizes", "the settings of a biLM", error) from error
+        raise errors.malformed_model(path, "sizes", expected, error) from error
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:

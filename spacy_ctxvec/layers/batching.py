@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE, ORTH  # type: ignore[import-untyped]
 from spacy.strings import StringStore
 from spacy.tokens import Doc
+from spacy.vocab import Vocab
 from thinc.util import get_array_module
 
 from ..text.windows import window_ends
@@ -28,7 +29,8 @@ STEP_COST = 4
 class WordBatch:
     """The words of some docs, doc after doc, cut to windows.
 
-    keys      (n_words,) uint64   hash of each word's text, as in spaCy's StringStore
+    keys      (n_words,) uint64   hash of each word's text, or of another attribute of it that is a
+                                  string, as in spaCy's StringStore
     lengths   (n_windows,)        words of each window, 1 or more
     doc_words                     of each doc: which of its tokens are words, (n_tokens,) bool
     """
@@ -36,24 +38,24 @@ class WordBatch:
     keys: NDArray[np.uint64]
     lengths: IntArray
     doc_words: list[NDArray[np.bool_]]
-    strings: list[StringStore]
+    vocabs: list[Vocab]
 
     @classmethod
-    def of(cls, docs: Sequence[Doc], window: int) -> WordBatch:
-        strings = {id(doc.vocab.strings): doc.vocab.strings for doc in docs}
+    def of(cls, docs: Sequence[Doc], window: int, attribute: int = ORTH) -> WordBatch:
+        vocabs = {id(doc.vocab): doc.vocab for doc in docs}
         keys, lengths, doc_words = [], [], []
         for doc in docs:
-            orth, is_space = doc.to_array([ORTH, IS_SPACE]).reshape(-1, 2).T
+            found, is_space = doc.to_array([attribute, IS_SPACE]).reshape(-1, 2).T
             is_word = is_space == 0
-            doc_keys = orth[is_word]
+            doc_keys = found[is_word]
             keys.append(doc_keys)
             doc_words.append(is_word)
             lengths.append(_window_lengths(doc_keys, window, doc.vocab.strings))
-        return cls(np.concatenate(keys), np.concatenate(lengths), doc_words, list(strings.values()))
+        return cls(np.concatenate(keys), np.concatenate(lengths), doc_words, list(vocabs.values()))
 
     def text(self, key: int) -> str:
         """The word with this hash. Docs of several vocabs may share a batch."""
-        return next(store[key] for store in self.strings if cast(Any, key) in store)
+        return next(v.strings[key] for v in self.vocabs if cast(Any, key) in v.strings)
 
     def groups(self, max_items: int) -> list[IntArray]:
         """Windows of similar length together: their numbers.

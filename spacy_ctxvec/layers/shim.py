@@ -9,39 +9,72 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, cast
 
 import safetensors.torch
 import srsly
 import torch
 from safetensors import SafetensorError
+from spacy.tokens import Doc
 from thinc.api import Optimizer
 from thinc.shims import Shim
 from thinc.util import get_torch_default_device, torch2xp, xp2torch
 from torch import Tensor
 
 from .. import errors
-from ..formats.native import EncoderModel, load_weights
+from ..formats.native import EncoderModel, WordTable, load_weights
+from ..nn.architectures import AnyEncoder, new_encoder
 from ..nn.bilm import BiLM
-from .cache import ProcessLock, WordVectorCache
+from ..types import IntArray
+from .batching import WordBatch
+from .cache import ProcessLock
+
+
+class WordInputs(Protocol):
+    """What an encoder reads of words: their spelling, or a static vector."""
+
+    def batch(self, docs: Sequence[Doc], window: int) -> WordBatch:
+        """The words of some docs, cut to windows of at most so many."""
+        ...
+
+    def vectors(self, module: Any, batch: WordBatch) -> tuple[Tensor, IntArray]:
+        """`vectors` and `index` as the encoder's `forward` takes them."""
+        ...
+
+    def settle(self, docs: Sequence[Doc]) -> None:
+        """Make sure, before training, that words will be found; `docs` are some of the data."""
+        ...
+
+    def adopt(self, vectors: WordTable | None) -> None:
+        """Take the vectors that came with a model, if any did."""
+        ...
+
+    @property
+    def table(self) -> WordTable | None:
+        """What must be saved with the encoder's weights."""
+        ...
+
+    def forget(self, parameter: str = ...) -> None:
+        """Called where a parameter has changed, by default where all have."""
+        ...
 
 
 class EncoderShim(Shim):
-    """Holds the encoder, where its weights come from, and the cache of its word vectors.
+    """Holds the encoder, where its weights come from, and what it reads of words.
 
     `source` says where the weights are from; it is empty until there are weights.
     """
 
-    _model: BiLM
+    _model: AnyEncoder
 
-    def __init__(self, module: BiLM, *, cache_size: int):
+    def __init__(self, module: AnyEncoder, inputs: WordInputs):
         super().__init__(module.to(get_torch_default_device()))
-        self.cache = WordVectorCache(cache_size)
+        self.inputs = inputs
         self.loading = ProcessLock()
 
     @property
-    def module(self) -> BiLM:
+    def module(self) -> Any:
         return self._model
 
     @property
@@ -66,8 +99,9 @@ class EncoderShim(Shim):
         """Take the weights of `model`, or keep the random ones, as coming from `source`."""
         if model is not None:
             load_weights(self._model, model.weights)
+            self.inputs.adopt(model.vectors)
         self.cfg = {"source": source, "info": model.info if model else {}, "loaded": loaded}
-        self.cache.clear()
+        self.inputs.forget()
 
     def finish_update(self, optimizer: Optimizer) -> None:
         """Step every parameter that has a gradient, writing into its own memory."""
@@ -80,8 +114,7 @@ class EncoderShim(Shim):
             if written.data_ptr() != parameter.data_ptr():
                 parameter.data.copy_(written)
             parameter.grad = None
-            if name.startswith("char_encoder."):
-                self.cache.clear()
+            self.inputs.forget(name)
 
     @contextlib.contextmanager
     def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
@@ -99,7 +132,7 @@ class EncoderShim(Shim):
         for name, value in values.items():
             named[name].data.copy_(value)
         if values:
-            self.cache.clear()
+            self.inputs.forget()
 
     def copy(self) -> EncoderShim:
         """A deep copy with an id of its own, since optimizers keep their moments by id."""
@@ -111,22 +144,27 @@ class EncoderShim(Shim):
 
     def to_device(self, device_type: str, device_id: int) -> None:
         self._model.to("cpu" if device_type == "cpu" else f"cuda:{device_id}")
-        self.cache.clear()
+        self.inputs.forget()
 
     def to_bytes(self) -> bytes:
-        return srsly.msgpack_dumps({"config": self.cfg, "weights": self._weights()})
+        message = {"config": self.cfg, "weights": self._weights()}
+        if self.inputs.table is not None:
+            message["vectors"] = self.inputs.table.to_bytes()
+        return srsly.msgpack_dumps(message)
 
     def from_bytes(self, bytes_data: bytes) -> EncoderShim:
         message = cast(dict[str, Any], srsly.msgpack_loads(bytes_data))
         try:
             weights = safetensors.torch.load(message["weights"])
+            vectors = WordTable.from_bytes(message["vectors"]) if "vectors" in message else None
         except (KeyError, TypeError, SafetensorError) as error:
             problem = errors.BAD_PIPELINE_WEIGHTS.format(error=error)
             raise errors.MalformedModelError(problem) from error
         load_weights(self._model, weights)
+        self.inputs.adopt(vectors)
         self._model.to(get_torch_default_device())
         self.cfg = {**message["config"], "loaded": True}
-        self.cache.clear()
+        self.inputs.forget()
         return self
 
     def _weights(self) -> bytes:
@@ -137,13 +175,14 @@ class EncoderShim(Shim):
         """Weights as bytes: tensors would be sent to workers as shared memory, which is scarce in
         containers and moves the storage under the arrays that look into it."""
         state = {key: value for key, value in self.__dict__.items() if key != "_model"}
-        carries = self._model.state is not None
+        carries = isinstance(self._model, BiLM) and self._model.state is not None
         return {**state, "module": (self._model.config, carries, self._weights())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         config, carries, weights = state.pop("module")
         self.__dict__.update(state)
-        module = BiLM(config)
-        module.carry_state("carry" if carries else "reset")
+        module = new_encoder(config)
+        if isinstance(module, BiLM) and carries:
+            module.carry_state("carry")
         load_weights(module, safetensors.torch.load(weights))
         self._model = module.to(get_torch_default_device())

@@ -27,7 +27,8 @@ class LSTM(nn.Module):
         h' = clip(W_hr (sigmoid(o) tanh(c')), output_clip)
 
     Without projection and clips that is the plain LSTM, for which the library's fused kernel is
-    used. A clip of 0 means none. The stored bias includes the forget bias.
+    used. A clip of 0 means none. The stored bias includes the forget bias; `bias_hh` adds a second
+    one to b, as PyTorch's own LSTM has.
 
     Computes in the precision of its input, whatever that of the weights.
     """
@@ -40,6 +41,7 @@ class LSTM(nn.Module):
         output_width: int,
         cell_clip: float = 0.0,
         output_clip: float = 0.0,
+        bias_hh: bool = False,
     ):
         super().__init__()
         self.cell_clip = cell_clip
@@ -47,6 +49,7 @@ class LSTM(nn.Module):
         self.weight_ih = nn.Parameter(torch.empty(4 * hidden_width, input_width))
         self.weight_hh = nn.Parameter(torch.empty(4 * hidden_width, output_width))
         self.bias = nn.Parameter(torch.zeros(4 * hidden_width))
+        self.bias_hh = nn.Parameter(torch.zeros(4 * hidden_width)) if bias_hh else None
         self.weight_hr: nn.Parameter | None = None
         if output_width != hidden_width:
             self.weight_hr = nn.Parameter(torch.empty(output_width, hidden_width))
@@ -76,7 +79,8 @@ class LSTM(nn.Module):
     def _fused(
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
-        weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
+        bias_hh = torch.zeros_like(self.bias) if self.bias_hh is None else self.bias_hh
+        weights = [self.weight_ih, self.weight_hh, self.bias, bias_hh]
         weights = [weight.to(x.dtype) for weight in weights]
         state = (h.unsqueeze(0), c.unsqueeze(0))
         train = torch.is_grad_enabled()  # cuDNN keeps what a backward pass needs only if told
@@ -92,7 +96,8 @@ class LSTM(nn.Module):
     def _stepwise(
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
-        w_ih, w_hh, bias = (w.to(x.dtype) for w in (self.weight_ih, self.weight_hh, self.bias))
+        bias = self.bias if self.bias_hh is None else self.bias + self.bias_hh
+        w_ih, w_hh, bias = (w.to(x.dtype) for w in (self.weight_ih, self.weight_hh, bias))
         w_hr = None if self.weight_hr is None else self.weight_hr.to(x.dtype)
         from_input = torch.addmm(bias, x, w_ih.t())
         clips = (self.cell_clip, self.output_clip)

@@ -84,6 +84,7 @@ class MTLSTM(Encoder):
                 input_width=config.width if layer else config.input_width,
                 hidden_width=config.hidden_width,
                 output_width=config.hidden_width,
+                bias_hh=True,
             )
             for layer in range(config.n_layers)
         )

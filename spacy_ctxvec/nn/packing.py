@@ -21,7 +21,7 @@ class Packing:
     backward      (n_positions,)  the same, each sequence read from its end
 
     A padded packing lets all rows run to the end of the longest one: the shorter ones read their
-    last position again and again, which nothing that is kept depends on but their final state.
+    last position again and again, which changes nothing but their final state.
     """
 
     order: IntArray
@@ -70,7 +70,7 @@ def framed_index(index: IntArray, lengths: IntArray) -> IntArray:
 
 def inverse(order: IntArray) -> IntArray:
     """Where in `order` each position stands, 0 .. its largest one; of those that are repeated, the
-    last time."""
+    first time."""
     places = np.empty(order.max() + 1, dtype=np.int64)
-    places[order] = np.arange(len(order))
+    places[order[::-1]] = np.arange(len(order))[::-1]
     return places

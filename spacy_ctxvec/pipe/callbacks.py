@@ -59,6 +59,6 @@ def _unfreeze(
             continue
         since = info["step"] - start
         pipe.frozen = since < 0
-        top = shim_of(pipe.model).module.config.n_layers
+        top = shim_of(pipe.model).module.config.n_outputs - 1
         lowest = max(0, top - since // layer_steps) if layer_steps else 0
         settings_of(pipe.model).first_trainable = lowest

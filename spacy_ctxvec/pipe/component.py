@@ -97,7 +97,8 @@ class Ctxvec(TrainablePipe):
 
     def reset_state(self) -> None:
         """With state = "carry": start from zero again."""
-        shim_of(self.model).module.carry_state(settings_of(self.model).state)
+        if settings_of(self.model).state == "carry":
+            shim_of(self.model).module.carry_state("carry")
 
     def layer_statistics(self) -> tuple[FloatArray, FloatArray]:
         """Mean and deviation of the encoder's layers, each (n_layers + 1, width)."""
@@ -357,9 +358,10 @@ class Ctxvec(TrainablePipe):
         elif loader is not None:
             model = loader()
             shim.adopt(model.info.get("name", "a loaded model"), model, loaded=True)
-        init_encoder(self.model)
+        docs = [example.x for example in islice(get_examples(), 200)]
+        init_encoder(self.model, docs)
         self._settle_weights()
-        layer_statistics(self.model, [example.x for example in islice(get_examples(), 200)])
+        layer_statistics(self.model, docs)
         logger.info(errors.WEIGHTS_FROM.format(name=self.name, source=shim.source))
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

@@ -61,7 +61,7 @@ def change_config(folder, **changes):
     "changes, field",
     [
         ({"format": 2}, "format"),
-        ({"architecture": "bert"}, "format"),
+        ({"architecture": "bert"}, "architecture"),
         ({"sizes": None}, "sizes"),
         ({"sizes": {"breadth": 3}}, "sizes"),
         ({"sizes": {"width": 7}}, "sizes"),

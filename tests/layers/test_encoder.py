@@ -15,8 +15,8 @@ from thinc.util import fix_random_seed
 from toys import ODD_TEXTS, TINY, word_docs
 
 from spacy_ctxvec.errors import CtxvecError
+from spacy_ctxvec.layers.bilm import BiLM_v1
 from spacy_ctxvec.layers.encoder import (
-    BiLM_v1,
     init_encoder,
     layer_statistics,
     settings_of,
@@ -117,7 +117,7 @@ def test_gradient_against_finite_differences():
     backprop(directions)
 
     def loss() -> float:
-        shim_of(model).cache.clear()
+        shim_of(model).inputs.cache.clear()
         return sum(float((rows * d).sum()) for rows, d in zip(model.predict(docs), directions))
 
     for _, parameter in module.named_parameters():

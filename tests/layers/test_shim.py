@@ -116,5 +116,5 @@ def test_cached_word_vectors_are_never_stale():
     update(model, Adam(0.05))
     after = model.predict(docs)[0]
     assert np.abs(before - after).max() > 1e-4
-    shim_of(model).cache.clear()
+    shim_of(model).inputs.cache.clear()
     np.testing.assert_allclose(model.predict(docs)[0], after, atol=1e-6)

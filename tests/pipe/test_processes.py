@@ -59,7 +59,11 @@ def test_n_process_2_of_a_pipeline_that_was_never_used(_start_method):
 def test_a_lock_held_during_a_fork_does_not_hang_the_child():
     nlp, _ = trained(("tagger",))
     shim = nlp.get_pipe("ctxvec").model.shims[0]
-    with multiprocessing.get_context("fork").Pool(1) as before, shim.cache._lock, shim.loading:
+    with (
+        multiprocessing.get_context("fork").Pool(1) as before,
+        shim.inputs.cache._lock,
+        shim.loading,
+    ):
         before.close()
         with multiprocessing.get_context("fork").Pool(1) as pool:
             assert pool.apply_async(_error_of, (nlp,)).get(timeout=60) == "no error"

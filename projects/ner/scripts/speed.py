@@ -78,7 +78,7 @@ def words_per_second(nlp: Language, words: list[list[str]]) -> float:
 
 
 def hit_rate(nlp: Language) -> float:
-    return shim_of(nlp.get_pipe("ctxvec").model).cache.hit_rate
+    return shim_of(nlp.get_pipe("ctxvec").model).inputs.cache.hit_rate
 
 
 def describe(report: dict) -> str:

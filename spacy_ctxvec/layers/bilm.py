@@ -1,0 +1,126 @@
+"""`spacy-ctxvec.BiLM.v1`: the encoder that reads spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Literal
+
+import numpy as np
+import torch
+from spacy.tokens import Doc
+from torch import Tensor
+
+from .. import errors
+from ..formats.native import WordTable
+from ..nn.bilm import BiLM, BiLMConfig
+from ..types import IntArray
+from .batching import WordBatch
+from .cache import WordVectorCache
+from .encoder import INITS, Encoder, EncoderSettings, new_model
+
+# The sentence marks among the words of the cache: no word is likely to have these hashes.
+MARK_KEYS = np.array([2**64 - 2, 2**64 - 1], dtype=np.uint64)
+WORDS_PER_PART = 1024
+CHAR_ENCODER = "char_encoder."
+
+
+def BiLM_v1(
+    width: int,
+    hidden_width: int,
+    n_layers: int,
+    skip: bool,
+    cell_clip: float,
+    output_clip: float,
+    char_width: int,
+    filters: list[list[int]],
+    activation: Literal["relu", "tanh"],
+    n_highway: int,
+    max_characters: int = 50,
+    directions: Literal["both", "forward", "backward"] = "both",
+    init: str = "en_sm",
+    state: Literal["reset", "carry"] = "reset",
+    window: int = 128,
+    max_batch_items: int = 4096,
+    cache_size: int = 50_000,
+) -> Encoder:
+    """A bidirectional language model over characters (ELMo; Peters et al. 2018).
+
+    width (int): Width of every layer, all directions together.
+    hidden_width (int): Cells of each LSTM; other than the width of one direction, the LSTMs are
+        projected.
+    n_layers (int): LSTM layers of each direction. The output has one layer more: the token layer.
+    skip (bool): Add the input of every LSTM but the first to its output.
+    cell_clip, output_clip (float): Bounds of the LSTM's cell and output; 0 for none.
+    char_width (int): Width of the character embeddings.
+    filters (List[List[int]]): Characters and features of each convolution.
+    activation (str): Of the convolutions, "relu" or "tanh".
+    n_highway (int): Highway layers after the convolutions.
+    max_characters (int): UTF-8 bytes of a word that are read, its two marks included.
+    directions (str): "both", or only "forward" or "backward", for a one-directional model.
+    init (str): Weights where no others were loaded: "en_sm" (shipped with the package) or "random".
+    state (str): "reset" reads every window from the zero state, so that the same text always has
+        the same vectors. "carry" goes on from the batch before, as the original programs do.
+    window (int): Longest stretch of words read in one go; a longer doc is cut after sentences.
+    max_batch_items (int): Padded size, in words, of the batches that the encoder runs.
+    cache_size (int): Words whose token layer is remembered.
+    RETURNS (Model[List[Doc], List[Floats3d]]): (n_tokens, n_layers + 1, width) for each doc.
+    """
+    arguments = locals()
+    config = BiLMConfig(**{field.name: arguments[field.name] for field in fields(BiLMConfig)})
+    if init not in INITS:
+        raise errors.CtxvecError(errors.UNKNOWN_INIT.format(found=init))
+    module = BiLM(config)
+    module.carry_state(state)
+    settings = EncoderSettings(init, state, window, max_batch_items)
+    return new_model("ctxvec_bilm", module, SpelledWords(cache_size), settings)
+
+
+class SpelledWords:
+    """Finds the token layer of each distinct word from its spelling, once while it is remembered.
+
+    Exact: whatever changes the character encoder empties the cache.
+    """
+
+    def __init__(self, cache_size: int):
+        self.cache = WordVectorCache(cache_size)
+
+    def batch(self, docs: Sequence[Doc], window: int) -> WordBatch:
+        return WordBatch.of(docs, window)
+
+    def vectors(self, module: BiLM, batch: WordBatch) -> tuple[Tensor, IntArray]:
+        """Token layer of the sentence marks and each distinct word, and the row of each word in it.
+
+        The cache is passed by where gradients are recorded.
+        """
+        distinct, inverse = np.unique(batch.keys, return_inverse=True)
+        keys = np.concatenate([MARK_KEYS, distinct])
+
+        def compute(positions: IntArray) -> Tensor:
+            n_marks = int((positions < len(MARK_KEYS)).sum())
+            marks = module.mark_vectors()[positions[:n_marks]]
+            words = [batch.text(key) for key in keys[positions[n_marks:]].tolist()]
+            # In parts, since the character CNN needs far more memory than what comes out of it.
+            parts = [words[i : i + WORDS_PER_PART] for i in range(0, len(words), WORDS_PER_PART)]
+            return torch.cat([marks, *map(module.word_vectors, parts)])
+
+        if torch.is_grad_enabled():
+            vectors = compute(np.arange(len(keys)))
+        else:
+            vectors = self.cache.vectors(keys, compute)
+        return vectors, inverse + len(MARK_KEYS)
+
+    def settle(self, docs: Sequence[Doc]) -> None:
+        """Spellings are all that is needed."""
+
+    def adopt(self, vectors: WordTable | None) -> None:
+        """A model of spellings comes without vectors."""
+
+    @property
+    def table(self) -> None:
+        return None
+
+    def forget(self, parameter: str = CHAR_ENCODER) -> None:
+        """Called where `parameter` has changed."""
+        if parameter.startswith(CHAR_ENCODER):
+            self.cache.clear()
