@@ -13,7 +13,7 @@ from ..formats.native import load_native
 from ..training.adapting import TRAINING, Adaptation, AdaptConfig
 from ..training.card import comparison_rows
 from ..training.lm_config import LMTrainingConfig
-from ..training.pretrain import CHECKPOINT
+from ..training.running import CHECKPOINT
 from .options import Exclude, GpuId, Hours, JsonRecords, Processes, Restart
 from .pretrain import shown
 
@@ -86,7 +86,7 @@ def adapt_cli(
     with show as progress:
         folder = adaptation.run(progress, n_process=n_process, gpu_id=gpu_id)
     if folder is None:
-        show.end({"stopped": str(work)}, ["Stopped; the same command goes on from here."])
+        show.end_run(work, None)
         return
     found = load_native(folder).info["adaptation"]
     show.end({"model": str(folder), **found}, [*in_words(found), f"Model: {folder}"])

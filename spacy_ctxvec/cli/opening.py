@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import spacy
 from spacy.language import Language
@@ -12,9 +11,9 @@ from spacy.util import is_package
 from .. import errors
 from ..formats.detect import load_model
 from ..formats.native import EncoderModel
-from ..layers.encoder import RANDOM, shim_of
-from ..nn.mtlstm import MTLSTMConfig
+from ..layers.encoder import shim_of
 from ..pipe.component import Ctxvec
+from ..pipe.encoder_config import encoder_block
 
 SHIPPED = "en_sm"
 
@@ -68,20 +67,8 @@ def _around(model: EncoderModel) -> Language:
         nlp = spacy.blank(model.info.get("lang", "en"))
     except ImportError:
         nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("ctxvec", config={"model": _settings(model)})
+    block = encoder_block(model.config, has_vectors=model.vectors is not None)
+    pipe = nlp.add_pipe("ctxvec", config={"model": block})
     assert isinstance(pipe, Ctxvec)
     shim_of(pipe.model).adopt(model.info.get("name", "a loaded model"), model)
     return nlp
-
-
-def _settings(model: EncoderModel) -> dict[str, Any]:
-    """The config block of the encoder's layer."""
-    if isinstance(model.config, MTLSTMConfig):
-        return {
-            "@architectures": "spacy-ctxvec.CoVe.v1",
-            "width": model.config.width,
-            "input_width": model.config.input_width,
-            "n_layers": model.config.n_layers,
-            "vectors": "model" if model.vectors else "vocab",
-        }
-    return {**model.config.to_dict(), "init": RANDOM}

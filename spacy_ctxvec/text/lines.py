@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -55,11 +55,11 @@ class Problems:
         self.counts, self.places, self.empty_files = Counter(), {}, []
         return taken
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, kinds: Sequence[str] = KINDS) -> dict[str, Any]:
         return {
-            **{kind: self.counts[kind] for kind in KINDS},
+            **{kind: self.counts[kind] for kind in kinds},
             "empty_files": self.empty_files,
-            "places": {kind: self.places[kind] for kind in KINDS if kind in self.places},
+            "places": {kind: self.places[kind] for kind in kinds if kind in self.places},
         }
 
     def _keep(self, kind: str, places: list[str]) -> None:
@@ -71,15 +71,28 @@ class LineReader:
     """One file's lines, with the count of those that could not be used.
 
     A file with more than 1 % of bad lines raises CtxvecError: it is something else than it seems.
+    `strip` are the characters that both ends of a line lose; None is all white space.
     """
 
-    def __init__(self, path: Path, problems: Problems, max_characters: int = MAX_CHARACTERS):
+    def __init__(
+        self,
+        path: Path,
+        problems: Problems,
+        max_characters: int = MAX_CHARACTERS,
+        strip: str | None = None,
+    ):
         self.path = path
         self.problems = problems
         self.max_characters = max_characters
+        self.strip = strip
         self.number = 0
         self._n_bad = 0
         self._first_bad = 0
+
+    @property
+    def place(self) -> str:
+        """Where the present line stands."""
+        return f"{self.path.name}, line {self.number}"
 
     def __iter__(self) -> Iterator[str]:
         """Lines without white space around them; blank ones are empty."""
@@ -106,7 +119,7 @@ class LineReader:
 
     def _checked(self, raw: bytes) -> str | None:
         try:
-            line = raw.decode("utf8").strip()
+            line = raw.decode("utf8").strip(self.strip)
         except UnicodeDecodeError:
             return self.bad(NOT_UTF8)
         if len(raw.translate(None, CONTROL_BYTES)) != len(raw):
@@ -118,7 +131,7 @@ class LineReader:
         return line
 
     def _note(self, kind: str) -> None:
-        self.problems.note(kind, f"{self.path.name}, line {self.number}")
+        self.problems.note(kind, self.place)
 
     def _refuse_if_bad(self) -> None:
         if self._n_bad > MAX_BAD_SHARE * self.number:

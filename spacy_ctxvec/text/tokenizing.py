@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from .. import errors
 from .exclusion import Exclusion
 from .sources import Document, Paragraph
 from .windows import window_ends
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 UNITS = ("paragraph", "sentence", "document")
 Hashes = NDArray[np.uint64]
@@ -99,24 +102,12 @@ class ChunkTokenizer:
                 n_pieces.append(len(own))
                 paragraphs += map(paragraph_hash, document)
         return Tokenized(
-            *self._renumbered(pieces),
+            *distinct_words(pieces, self.vocab.strings),
             lengths=np.array([len(piece) for piece in pieces], dtype=np.int32),
             pieces=np.array(n_pieces, dtype=np.int32),
             paragraphs=np.array(paragraphs, dtype=np.uint64),
             excluded=excluded,
         )
-
-    def _renumbered(self, pieces: list[Hashes]) -> tuple[list[str], NDArray[np.int32]]:
-        """The distinct words in order of first appearance, and the row of each token's word."""
-        if not pieces:
-            return [], np.empty(0, dtype=np.int32)
-        hashes, first, inverse = np.unique(
-            np.concatenate(pieces), return_index=True, return_inverse=True
-        )
-        order = np.argsort(first)
-        row = np.empty(len(order), dtype=np.int32)
-        row[order] = np.arange(len(order), dtype=np.int32)
-        return [self.vocab.strings[key] for key in hashes[order].tolist()], row[inverse]
 
     def _pieces(self, document: Document) -> Iterator[Hashes]:
         units = (part for paragraph in document for part in self._parts(paragraph))
@@ -138,8 +129,7 @@ class ChunkTokenizer:
         else:
             doc = Doc(self.vocab, words=paragraph)
         if self.unit != "sentence":
-            table = doc.to_array([ORTH, IS_SPACE])
-            return [table[table[:, 1] == 0, 0]]
+            return [word_ids(doc)]
         table = self.sentencizer(doc).to_array([ORTH, IS_SPACE, SENT_START])
         starts = np.flatnonzero(table[:, 2] == 1)
         return [part[part[:, 1] == 0, 0] for part in np.split(table, starts[1:])]
@@ -160,13 +150,37 @@ def blank_pipeline(lang: str) -> Any:
         raise errors.CtxvecError(errors.NO_LANGUAGE.format(found=lang, error=error)) from error
 
 
+def word_ids(doc: Doc, attribute: str = "ORTH") -> Hashes:
+    """spaCy's ids of the words of a Doc, or of an attribute of them; white space is left out."""
+    table = doc.to_array([attribute, "IS_SPACE"])
+    return table[table[:, 1] == 0, 0]
+
+
+def distinct_words(pieces: Sequence[Hashes], strings: Any) -> tuple[list[str], NDArray[np.int32]]:
+    """The distinct words in order of first appearance, and the row of each token's word."""
+    if not pieces:
+        return [], np.empty(0, dtype=np.int32)
+    hashes, first, inverse = np.unique(
+        np.concatenate(pieces), return_index=True, return_inverse=True
+    )
+    order = np.argsort(first)
+    row = np.empty(len(order), dtype=np.int32)
+    row[order] = np.arange(len(order), dtype=np.int32)
+    return [strings[key] for key in hashes[order].tolist()], row[inverse]
+
+
 def paragraph_hash(paragraph: Paragraph) -> int:
     text = paragraph if isinstance(paragraph, str) else " ".join(paragraph)
-    return int.from_bytes(blake2b(text.encode("utf8"), digest_size=8).digest(), "little")
+    return hash64(text.encode("utf8"))
+
+
+def hash64(data: bytes) -> int:
+    """64 bits that depend on `data` alone."""
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
 
 def n_duplicates(hashes: Sequence[Hashes]) -> int:
-    """How many of the paragraphs are copies of an earlier one."""
+    """How many of the texts with these hashes are copies of an earlier one."""
     every = np.concatenate([np.empty(0, np.uint64), *hashes])
     every.sort()  # in place: of a large text, they are hundreds of megabytes
     return int((every[1:] == every[:-1]).sum())

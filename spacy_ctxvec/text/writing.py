@@ -26,6 +26,7 @@ from .lines import Problems
 from .tokenizing import Tokenized, n_duplicates
 
 SHARD_TOKENS = 1 << 24
+SIDES = ("source", "target")  # the corpora, each in a folder, of a corpus of pairs
 
 
 @contextmanager
@@ -50,35 +51,33 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 def _is_only_a_corpus(path: Path) -> bool:
     """Whether `path` is a folder with files of a corpus, or a part of them, and nothing else."""
+    return path.is_dir() and all(map(_is_of_a_corpus, path.iterdir()))
+
+
+def _is_of_a_corpus(path: Path) -> bool:
     own = (TYPES, COUNTS, OFFSETS, META)
-    return path.is_dir() and all(p.name in own or p.name.startswith(SHARD) for p in path.iterdir())
+    is_side = path.name in SIDES and _is_only_a_corpus(path)
+    return path.name in own or path.name.startswith(SHARD) or is_side
 
 
 class CorpusWriter:
     """Collects the tokens of chunk after chunk; `finish` writes what they are together."""
 
     def __init__(self, folder: Path, shard_tokens: int):
-        self.folder = folder
-        self.shards = ShardWriter(folder, shard_tokens)
-        self.rows: dict[str, int] = {}
-        self.counts = np.zeros(1 << 16, dtype=np.int64)
-        self.lengths: list[NDArray[np.int32]] = []
+        self.pieces = PieceWriter(folder, shard_tokens)
         self.paragraphs: list[NDArray[np.uint64]] = []
         self.problems = Problems()
-        self.n_tokens = self.n_documents = 0
+        self.n_documents = 0
         self.excluded: dict[int, Counter[str]] = {}
 
+    @property
+    def n_tokens(self) -> int:
+        return self.pieces.n_tokens
+
     def add(self, tokenized: Tokenized, problems: Problems) -> None:
-        rows = self.rows
-        ids = np.array([rows.setdefault(w, len(rows)) for w in tokenized.words], dtype=np.int32)
-        if len(rows) > len(self.counts):
-            self.counts = np.concatenate([self.counts, np.zeros(len(rows), dtype=np.int64)])
-        self.counts[ids] += np.bincount(tokenized.ids, minlength=len(ids))
-        self.shards.add(ids[tokenized.ids], tokenized.lengths)
-        self.lengths.append(tokenized.lengths)
+        self.pieces.add(tokenized.words, tokenized.ids, tokenized.lengths)
         self.paragraphs.append(tokenized.paragraphs)
         self.problems.add(problems)
-        self.n_tokens += len(tokenized.ids)
         self.n_documents += len(tokenized.pieces)
         for file, n_tokens in tokenized.excluded:
             counter = self.excluded.setdefault(file, Counter())
@@ -95,26 +94,64 @@ class CorpusWriter:
                 excluded=excluded["documents"], empty_files=self.problems.empty_files
             )
             raise errors.CtxvecError(message)
-        self.shards.flush()
-        n_types = self._write_types()  # first: then the words, the most of it all, are gone
         known = {
-            "format": FORMAT,
-            "spacy": version("spacy"),
-            "n_tokens": self.n_tokens,
-            "n_pieces": self._write_offsets(),
+            **self.pieces.write(),  # first: then the words, the most of it all, are gone
             "n_documents": self.n_documents,
-            "n_types": n_types,
             "problems": self.problems.as_dict()
             | {"duplicate_paragraphs": n_duplicates(self.paragraphs)},
             "excluded": excluded,
         }
-        self._write_meta(meta | known)
+        self.pieces.write_meta(meta | known)
 
-    def _write_meta(self, meta: dict[str, Any]) -> None:
+    def _excluded(self, evaluation: Sequence[Path]) -> dict[str, Any]:
+        """Documents and tokens left out, in all and by the file that each shares most with."""
+        total = sum(self.excluded.values(), Counter())
+        by_file = {}
+        for number in sorted(self.excluded):
+            path = evaluation[number].absolute()
+            by_file[f"{path.parent.name}/{path.name}"] = dict(self.excluded[number])
+        return {"documents": total["documents"], "tokens": total["tokens"], "by_file": by_file}
+
+
+class PieceWriter:
+    """Collects pieces of words and writes the corpus that they are; `meta` is its user's."""
+
+    def __init__(self, folder: Path, shard_tokens: int):
+        self.folder = folder
+        self.shards = ShardWriter(folder, shard_tokens)
+        self.rows: dict[str, int] = {}
+        self.counts = np.zeros(1 << 16, dtype=np.int64)
+        self.lengths: list[NDArray[np.int32]] = []
+        self.n_tokens = 0
+
+    def add(
+        self, words: Sequence[str], token_words: NDArray[np.int32], lengths: NDArray[np.int32]
+    ) -> None:
+        """Append pieces of `lengths` (n_pieces,); `token_words` (n_tokens,) are rows of `words`."""
+        rows = self.rows
+        ids = np.array([rows.setdefault(w, len(rows)) for w in words], dtype=np.int32)
+        if len(rows) > len(self.counts):
+            self.counts = np.concatenate([self.counts, np.zeros(len(rows), dtype=np.int64)])
+        self.counts[ids] += np.bincount(token_words, minlength=len(ids))
+        self.shards.add(ids[token_words], lengths)
+        self.lengths.append(lengths)
+        self.n_tokens += len(token_words)
+
+    def write(self) -> dict[str, Any]:
+        """Write everything but `meta`, and return what of that is known now."""
+        self.shards.flush()
+        n_types = self._write_types()
+        return {
+            "format": FORMAT,
+            "spacy": version("spacy"),
+            "n_tokens": self.n_tokens,
+            "n_pieces": self._write_offsets(),
+            "n_types": n_types,
+        }
+
+    def write_meta(self, meta: dict[str, Any]) -> None:
         names = [TYPES, COUNTS, OFFSETS, *(path.name for path in self.shards.paths)]
-        files = {name: fingerprint(self.folder / name) for name in names}
-        text = json.dumps({**meta, "files": files}, indent=1, ensure_ascii=False)
-        (self.folder / META).write_text(text, "utf8")
+        write_meta(self.folder, meta, names)
 
     def _write_types(self) -> int:
         """Replace ids in order of appearance by ids in order of frequency; the number of types."""
@@ -139,15 +176,6 @@ class CorpusWriter:
         np.cumsum(np.concatenate(self.lengths), out=offsets[1:])
         np.save(self.folder / OFFSETS, offsets)
         return len(offsets) - 1
-
-    def _excluded(self, evaluation: Sequence[Path]) -> dict[str, Any]:
-        """Documents and tokens left out, in all and by the file that each shares most with."""
-        total = sum(self.excluded.values(), Counter())
-        by_file = {}
-        for number in sorted(self.excluded):
-            path = evaluation[number].absolute()
-            by_file[f"{path.parent.name}/{path.name}"] = dict(self.excluded[number])
-        return {"documents": total["documents"], "tokens": total["tokens"], "by_file": by_file}
 
 
 class ShardWriter:
@@ -187,6 +215,13 @@ class ShardWriter:
             np.save(path, np.concatenate(self._parts).astype(np.int32, copy=False))
             self.paths.append(path)
             self._parts, self._n_tokens = [], 0
+
+
+def write_meta(folder: Path, meta: dict[str, Any], names: Sequence[str]) -> None:
+    """Write `meta` with the fingerprints of the files `names`, paths within `folder`."""
+    files = {name: fingerprint(folder / name) for name in names}
+    text = json.dumps({**meta, "files": files}, indent=1, ensure_ascii=False)
+    (folder / META).write_text(text, "utf8")
 
 
 def renumber(paths: Sequence[Path], new_ids: NDArray[np.int32]) -> None:

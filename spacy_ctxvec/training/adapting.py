@@ -28,17 +28,16 @@ from .lm import LMTrainer, word_counts
 from .lm_config import LMTrainingConfig
 from .perplexity import Perplexity, evaluate
 from .pretrain import (
-    CHECKPOINT,
     PretrainConfig,
-    Progress,
+    language_model_run,
     language_of,
     load_language_model,
     model_folder,
     model_info,
     start_softmax,
-    train_in,
     write_model,
 )
+from .running import CHECKPOINT, Progress, train_in
 from .workers import Workers
 
 START = "start.json"
@@ -121,16 +120,10 @@ class Adaptation:
         RETURNS (Optional[Path]): The model folder, whose info has the perplexities before and
             after under `adaptation`; None if the run was stopped.
         """
-        return train_in(
-            self.work,
-            self.pretraining,
-            progress or Progress(),
-            self.build_trainer,
-            self.finish,
-            vocabulary=self.words,
-            n_process=n_process,
-            gpu_id=gpu_id,
-        )
+        progress = progress or Progress()
+        parts = (self.pretraining, self.work, progress, self.build_trainer, self.finish)
+        run = language_model_run(*parts, vocabulary=self.words)
+        return train_in(self.work, run, progress, n_process=n_process, gpu_id=gpu_id)
 
     def build_trainer(self, config: PretrainConfig, train: Corpus, workers: Workers) -> LMTrainer:
         """A trainer of the old encoder, and of a softmax that goes on or begins."""

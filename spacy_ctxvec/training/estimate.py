@@ -11,7 +11,8 @@ from ..nn.memory import keep_freed_memory
 from ..nn.parallel import one_thread
 from ..text.corpus import SPECIALS
 from .lm import LMTrainer
-from .pretrain import PretrainConfig, Progress, build_trainer, prepare, problem_lines
+from .pretrain import PretrainConfig, build_trainer, prepare, problem_lines
+from .running import Progress
 
 TRIAL_STEPS = 5
 BYTES_PER_PARAMETER = 16  # weight, gradient and two moments, in float32
@@ -90,10 +91,10 @@ def estimate_run(
 def _speed(trainer: LMTrainer) -> float:
     """Tokens per second of a few steps after a first one."""
     keep_freed_memory()
-    steps = trainer.reader.steps(trainer.position)
-    with one_thread():  # as in `LMTrainer.train`
-        trainer.train_step(*next(steps))
+    portions = trainer.portions(trainer.position)
+    with one_thread():  # as in `Trainer.train`
+        trainer.train_step(*next(portions))
         before, started = trainer.tokens, time.monotonic()
-        for step in islice(steps, TRIAL_STEPS):
-            trainer.train_step(*step)
+        for portion, after in islice(portions, TRIAL_STEPS):
+            trainer.train_step(portion, after)
         return (trainer.tokens - before) / (time.monotonic() - started)

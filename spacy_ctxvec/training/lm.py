@@ -6,51 +6,41 @@ the token layer and the softmax rows, is computed before them and receives both 
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import srsly
 import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from .. import errors
 from ..nn.adaptive_softmax import AdaptiveSoftmax, AnySoftmax
 from ..nn.bilm import BiLM, CarriedState
 from ..nn.candidates import DISTRIBUTIONS
-from ..nn.memory import keep_freed_memory
-from ..nn.parallel import one_thread, run_all
+from ..nn.parallel import run_all
 from ..nn.precision import autocast, compute_dtype
 from ..nn.softmax import Sampler
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
 from ..types import IntArray
 from .batches import Batch, top_layer
-from .checkpoint import load_checkpoint, save_checkpoint
-from .interrupting import StopRequests
 from .lm_config import LMTrainingConfig
 from .objective import AdaptiveObjective, FullObjective, Objective, SampledObjective
-from .optimizing import make_optimizer, rate_factor
 from .perplexity import DIRECTIONS, mean_perplexity
-from .reading import Group, Position, Reader, pieces_within
+from .position import Position
+from .reading import Group, Reader, pieces_within
 from .token_layer import TokenLayer
+from .trainer import Trainer
 from .workers import Workers
 
-PROGRESS = ("step", "tokens", "seconds", "best", "best_weights", "evaluations_since_best")
+Portion = tuple[Group, int]
+"""A group, and the number of the step in it."""
 
 
-class LMTrainer:
-    """A biLM, its softmax and their optimizer, over one corpus.
+class LMTrainer(Trainer[Portion, LMTrainingConfig]):
+    """A biLM, its softmax and their optimizer, over one corpus."""
 
-    The training is a function of (corpus, config): `resume` continues to the same weights, unless
-    `hours` bounds it.
-    """
+    measures = DIRECTIONS
 
     def __init__(
         self,
@@ -60,25 +50,17 @@ class LMTrainer:
         config: LMTrainingConfig,
         workers: Workers | None = None,
     ):
-        self.workers = workers or Workers()
-        self.model = model.to(self.workers.device)
-        self.softmax = softmax.to(self.workers.device)
+        modules = {"model": model, "softmax": softmax}
+        super().__init__(modules, config, config.total_tokens(corpus), workers or Workers())
+        self.model = model
+        self.softmax = softmax
         self.directions = model.config.direction_numbers
         self.corpus = corpus
-        self.config = config
         self.dtype = compute_dtype(config.precision, model.device)
-        self.total_tokens = config.total_tokens(corpus)
         self.threads = config.threads and model.device.type == "cpu"
+        self.loss_name = "sampled_loss" if config.softmax == "sampled" else "loss"
         model.dropout = config.dropout
         self.objective = _objective(softmax, word_counts(corpus, softmax.n_words), config)
-        self.parameters = [*model.parameters(), *softmax.parameters()]
-        self.optimizer = make_optimizer(
-            config.optimizer,
-            self.parameters,
-            learn_rate=config.learn_rate,
-            beta2=config.beta2,
-            weight_decay=config.weight_decay,
-        )
         self.reader = Reader(
             corpus,
             batch_tokens=config.batch_tokens,
@@ -93,170 +75,52 @@ class LMTrainer:
         self._together: torch.nn.Module | None = None
         if self.workers.size > 1:
             self._together = DistributedDataParallel(_WholeLoss(self))
-        self.position = Position()
-        self.step = 0
-        self.tokens = 0
-        self.seconds = 0.0
-        self.best = math.inf
-        self.best_weights: dict[str, dict[str, Tensor]] | None = None
-        self.evaluations_since_best = 0
+        self._state_before: CarriedState | None = None
 
-    def train(
-        self,
-        *,
-        checkpoint: Path,
-        evaluate: Callable[[], dict[str, Any]],
-        report: Callable[[dict[str, Any]], None],
-        tick: Callable[[], None] = lambda: None,
-    ) -> bool:
-        """Train to the end, with a checkpoint now and then and after the last step.
+    def portions(self, start: Position) -> Iterator[tuple[Portion, Position]]:
+        for group, number, after in self.reader.steps(start):
+            yield (group, number), after
 
-        `report` gets a record every `evaluate_every` steps, with what `evaluate` returned. `tick`
-        is called after every step; it has to be quick.
-        Returns whether the end was reached: False after SIGINT or SIGTERM, the checkpoint written.
-        """
-        keep_freed_memory()
-        # Each direction has a core; more threads would wait for it.
-        with one_thread(), StopRequests() as stop:
-            self._train(checkpoint, evaluate, report, tick, stop)
-        finished = bool(self.workers.largest([self.is_finished])[0])
-        if finished and self.best_weights is not None:
-            self.model.load_state_dict(self.best_weights["model"])
-            self.softmax.load_state_dict(self.best_weights["softmax"])
-        return finished
-
-    @property
-    def done(self) -> float:
-        """The part of the run that is behind, 0 to 1."""
-        parts = [self.tokens / self.total_tokens]
-        if self.config.hours:
-            parts.append(self.seconds / (3600 * self.config.hours))
-        return min(1.0, max(parts))
-
-    @property
-    def is_finished(self) -> bool:
-        patience = self.config.patience
-        return self.done >= 1 or bool(patience and self.evaluations_since_best >= patience)
-
-    def _train(
-        self,
-        checkpoint: Path,
-        evaluate: Callable[[], dict[str, Any]],
-        report: Callable[[dict[str, Any]], None],
-        tick: Callable[[], None],
-        stop: StopRequests,
-    ) -> None:
-        saved = started = time.monotonic()
-        seen_before, seconds_before = self.tokens, self.seconds
-        losses: list[float] = []
-        steps = self.reader.steps(self.position)
-        while not self._should_end(stop):
-            group, number, after = next(steps)
-            try:
-                losses.append(self.train_step(group, number, after))
-            except errors.CtxvecError:
-                self._keep_evidence(checkpoint, group, number)
-                raise
-            self.seconds = seconds_before + time.monotonic() - started
-            tick()
-            if self.step % self.config.evaluate_every == 0:
-                if self.workers.is_first:
-                    speed = (self.tokens - seen_before) / (time.monotonic() - started)
-                    found = evaluate()
-                    report(self._record(losses, speed) | found)
-                    self._note(found)
-                losses = []
-            if self._is_due(time.monotonic() - saved):
-                self.save(checkpoint)
-                saved = time.monotonic()
-        self.save(checkpoint)
-
-    def _should_end(self, stop: StopRequests) -> bool:
-        """The same answer in all processes, and the same time on their clocks."""
-        ends = self.is_finished or stop.requested
-        ended, self.seconds = self.workers.largest([ends, self.seconds])
-        return bool(ended)
-
-    def _is_due(self, seconds: float) -> bool:
-        return bool(self.workers.largest([seconds > self.config.checkpoint_seconds])[0])
-
-    def _record(self, losses: list[float], speed: float) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "tokens": self.tokens,
-            "done": round(self.done, 4),
-            "seconds": round(self.seconds, 1),
-            "sampled_loss" if self.config.softmax == "sampled" else "loss": round(
-                sum(losses) / len(losses), 4
-            ),
-            "learn_rate": self.config.learn_rate * self._rate_factor(),
-            "tokens_per_second": round(speed),
-        }
-
-    def _note(self, found: dict[str, Any]) -> None:
-        perplexity = mean_perplexity(found)
-        if perplexity >= self.best:
-            self.evaluations_since_best += 1
-            return
-        self.best, self.evaluations_since_best = perplexity, 0
-        if self.config.patience:
-            modules = {"model": self.model, "softmax": self.softmax}
-            self.best_weights = {
-                name: {key: tensor.clone() for key, tensor in module.state_dict().items()}
-                for name, module in modules.items()
-            }
-
-    def _keep_evidence(self, checkpoint: Path, group: Group, number: int) -> None:
-        """Save the weights from before a step that failed, and the words that it was to read."""
-        self.save(checkpoint)
+    def words(self, portion: Portion) -> dict[str, Any]:
+        group, number = portion
         inputs = group.read(number)[0]
         rows = {
             name: [[self.corpus.types[i] for i in row] for row in inputs[direction].T]
             for direction, name in enumerate(DIRECTIONS)
             if direction in self.directions
         }
-        evidence = {"step": self.step, "position": asdict(self.position), "rows": rows}
-        rank = "" if self.workers.is_first else f"_{self.workers.rank}"  # it read other rows
-        srsly.write_json(checkpoint.with_name(f"failed_batch{rank}.json"), evidence)
+        return {"rows": rows}
 
-    def train_step(self, group: Group, number: int, after: Position) -> float:
-        """Step `number` of a group; the loss, mean of the directions."""
+    def error_of(self, record: Mapping[str, Any]) -> float:
+        return mean_perplexity(record)
+
+    def scores_of(self, record: Mapping[str, Any]) -> dict[str, float | None]:
+        names = (*DIRECTIONS, *(f"{name}_marks" for name in DIRECTIONS))
+        scores = {f"perplexity/{name}": record.get(name) for name in names}
+        return {**scores, "unknown_rate": record.get("unknown_rate")}
+
+    def backward(self, portion: Portion) -> tuple[float, int]:
+        """Step `number` of a group; the loss is the mean of the directions."""
+        group, number = portion
         if number == 0:
             self.model.state = CarriedState() if group.n_steps > 1 else None
-        state_before = self.model.state and self.model.state.copy()
+        self._state_before = self.model.state and self.model.state.copy()
         batch = Batch(self.corpus.types, *group.read(number))
-        for parameters in self.optimizer.param_groups:
-            parameters["lr"] = self.config.learn_rate * self._rate_factor()
-        self.optimizer.zero_grad(set_to_none=False)
-        loss = self._backward(batch)
-        norm = self._clip_gradients()
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            self.model.state = state_before
-            raise errors.CtxvecError(
-                errors.LOSS_NOT_FINITE.format(loss=loss, norm=norm, step=self.step)
-            )
-        self.optimizer.step()
-        self.step += 1
-        self.tokens += self.workers.total(batch.n_tokens)
-        self.position = after
-        return loss
+        backward = self._backward if self._together is None else self._backward_together
+        return backward(batch), batch.n_tokens
 
-    def _clip_gradients(self) -> float:
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        norm = get_total_norm(gradients)
-        if norm > self.config.grad_clip:
-            clip_grads_with_norm_(self.parameters, self.config.grad_clip, norm)
-        return norm.item()
+    def undo(self) -> None:
+        self.model.state = self._state_before
 
-    def _rate_factor(self) -> float:
-        return rate_factor(self.config.schedule, self.config.warmup, self.done)
+    def _backward_together(self, batch: Batch) -> float:
+        """The same as `_backward`, with the gradients averaged over all processes."""
+        assert self._together is not None
+        loss = self._together(batch)
+        loss.backward()
+        return self.workers.mean(loss.item()) / self.config.loss_scale
 
     def _backward(self, batch: Batch) -> float:
         """Accumulate the gradients of one batch; returns its loss."""
-        if self._together is not None:
-            loss = self._together(batch)
-            loss.backward()
-            return self.workers.mean(loss.item()) / self.config.loss_scale
         tokens = TokenLayer(self.model, batch.words, self.dtype, threads=self.threads)
         vectors = tokens.vectors.detach()
         shared = self.objective.shared(self.step, self._targets(batch))
@@ -316,39 +180,10 @@ class LMTrainer:
         vectors = TokenLayer(self.model, words, torch.float32).vectors
         return self.model(vectors, index + 2, np.array([len(piece) for piece in pieces]))
 
-    def save(self, path: Path) -> None:
-        """Write everything that training goes on from; the first process does it for all."""
-        carried = self.workers.gathered(self.model.state and self.model.state.state_dict())
-        if not self.workers.is_first:
-            return
-        save_checkpoint(
-            path,
-            {
-                "model": self.model.state_dict(),
-                "softmax": self.softmax.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "carried_state": carried,
-                "position": asdict(self.position),
-                **{name: getattr(self, name) for name in PROGRESS},
-            },
-        )
+    def carried(self) -> Any:
+        return self.model.state and self.model.state.state_dict()
 
-    def resume(self, path: Path) -> None:
-        """Continue from what `save` wrote, with the same sizes."""
-        state = load_checkpoint(path)
-        try:
-            self.model.load_state_dict(state["model"])
-            self.softmax.load_state_dict(state["softmax"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.position = Position(**state["position"])
-            self._continue_states(state["carried_state"])
-            for name in PROGRESS:
-                setattr(self, name, state[name])
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            message = errors.BAD_CHECKPOINT.format(path=path, error=error)
-            raise errors.MalformedModelError(message) from error
-
-    def _continue_states(self, carried: Sequence[Any]) -> None:
+    def continue_from(self, carried: Sequence[Any]) -> None:
         """Take up the LSTM states of this process; another number of processes has other rows,
         which begin with the next group."""
         if len(carried) == self.workers.size:

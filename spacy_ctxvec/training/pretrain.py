@@ -1,12 +1,10 @@
 """Pretraining from raw text to a model folder: corpus, training, held-out perplexity, card.
 
-The working folder holds `corpus/`, `heldout/`, `checkpoint.pt`, `log.jsonl`, `curve.png` and, in
-the end, `model/`. Running again with the same settings continues from the last checkpoint.
+The working folder (`training.running`) holds the text as `corpus/` and `heldout/`.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,15 +24,13 @@ from ..text.settings import check_settings, settings_of
 from ..text.sources import find_files
 from ..types import IntArray
 from .card import model_card
-from .curve import CURVE
 from .lm import LMTrainer, word_counts
 from .lm_config import LMTrainingConfig
 from .perplexity import Perplexity, evaluate
-from .reporting import Reports, resolve_logger
-from .workers import Workers, joined_workers
+from .reporting import stand_in
+from .running import CHECKPOINT, MODEL, Progress, Run, train_in
+from .workers import Workers
 
-CHECKPOINT = "checkpoint.pt"
-MODEL = "model"
 SHIPPED = "en_sm"
 LONGEST_HELDOUT = 10_000  # tokens; held-out pieces are read whole, but for absurd ones
 
@@ -71,21 +67,9 @@ class PretrainConfig:
     logger: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Where the run tells how far it is; the default tells nobody.
-
-    problems: gets a line for each kind of fault that was found in the text
-    training: gets the record of every evaluation
-    tick: gets a short one about once a second (`training.reporting.Ticker`)
-    advice: gets a line on what was left undone, and why
-    """
-
-    corpus: Callable[[str, int], None] = lambda what, n_tokens: None
-    problems: Callable[[str], None] = lambda line: None
-    training: Callable[[dict[str, Any]], None] = lambda record: None
-    tick: Callable[[dict[str, Any]], None] = lambda record: None
-    advice: Callable[[str], None] = lambda line: None
+Texts = tuple[Corpus, Corpus]
+"""The training corpus and the held-out one."""
+LMRun = Run[Texts, LMTrainer]
 
 
 def pretrain(
@@ -96,55 +80,37 @@ def pretrain(
     n_process: int = 1,
     gpu_id: int = -1,
 ) -> Path | None:
-    """Run, or continue, the pretraining that `config` describes, on GPU `gpu_id` or, for -1, on
-    the CPU. Under `torchrun`, its processes train together.
-
-    RETURNS (Optional[Path]): The model folder; None if SIGINT or SIGTERM stopped the run, which
-        goes on from its checkpoint when it is called again.
-    """
-    return train_in(
-        work, config, progress or Progress(), build_trainer, finish,
-        n_process=n_process, gpu_id=gpu_id,
-    )  # fmt: skip
+    """Run, or continue, the pretraining that `config` describes; see `train_in`."""
+    progress = progress or Progress()
+    run = language_model_run(config, work, progress, build_trainer, finish)
+    return train_in(work, run, progress, n_process=n_process, gpu_id=gpu_id)
 
 
-def train_in(
-    work: Path,
+def language_model_run(
     config: PretrainConfig,
+    work: Path,
     progress: Progress,
     build: Callable[[PretrainConfig, Corpus, Workers], LMTrainer],
     finish: Callable[[PretrainConfig, LMTrainer, Corpus, Path], Path],
     *,
     vocabulary: Sequence[str] = (),
-    n_process: int,
-    gpu_id: int,
-) -> Path | None:
-    """See `pretrain`: the same for any start and end.
+) -> LMRun:
+    """A training of a language model with any start and end.
 
     build: makes the trainer of the training corpus
     finish: writes the model folder, from the trainer and the held-out corpus
     vocabulary: see `prepare`
     """
-    setup_logger = resolve_logger(config.logger)
-    work.mkdir(parents=True, exist_ok=True)
-    with joined_workers(gpu_id) as workers:
-        if workers.is_first:
-            prepare(config, work, progress, n_process=n_process)
-        workers.wait()  # the others open what the first one has built
-        train, heldout = prepare(config, work, progress, vocabulary=vocabulary)
-        trainer = build(config, train, workers)
-        checkpoint = work / CHECKPOINT
-        if checkpoint.exists():
-            trainer.resume(checkpoint)
-        with Reports(config, trainer, work, progress, setup_logger) as reports:
-            finished = run(trainer, heldout, checkpoint, reports)
-        if not finished:
-            return None
-        if workers.is_first:
-            finish(config, trainer, heldout, work / MODEL)
-            if (work / CURVE).exists():
-                shutil.copyfile(work / CURVE, work / MODEL / CURVE)
-    return work / MODEL
+    return LMRun(
+        logger=config.logger,
+        prepare=lambda n: prepare(config, work, progress, vocabulary=vocabulary, n_process=n),
+        build=lambda texts, workers: build(config, texts[0], workers),
+        evaluate=lambda trainer, texts: evaluate(
+            trainer.model, trainer.softmax, texts[1], config.training.eval_tokens
+        ).rounded(),
+        finish=lambda trainer, texts, folder: finish(config, trainer, texts[1], folder),
+        stand_in=lambda trainer: stand_in(config.lang, "pretrain", config, trainer),
+    )
 
 
 def prepare(
@@ -192,18 +158,6 @@ def start_softmax(config: PretrainConfig, counts: IntArray) -> AnySoftmax:
     )
     softmax.start_from_counts(counts)
     return softmax
-
-
-def run(trainer: LMTrainer, heldout: Corpus, checkpoint: Path, reports: Reports) -> bool:
-    """Train to the end, or to a request to stop; whether it was the end."""
-
-    def measure() -> dict[str, Any]:
-        limit = trainer.config.eval_tokens
-        return evaluate(trainer.model, trainer.softmax, heldout, limit).rounded()
-
-    return trainer.train(
-        checkpoint=checkpoint, evaluate=measure, report=reports.record, tick=reports.tick
-    )
 
 
 def finish(config: PretrainConfig, trainer: LMTrainer, heldout: Corpus, folder: Path) -> Path:

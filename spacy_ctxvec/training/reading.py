@@ -12,24 +12,15 @@ a group are one training step, at whose border gradients stop (truncated back-pr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, Corpus
 from ..types import IntArray
+from .position import Position
 
 PIECES_PER_POOL = 4096  # pieces sorted by length together: little padding, still a random order
 NO_TARGET = -1
-
-
-@dataclass(frozen=True)
-class Position:
-    """The step that comes next: number `step` of a group of an epoch's plan."""
-
-    epoch: int = 0
-    group: int = 0
-    step: int = 0
 
 
 class Row:

@@ -22,20 +22,18 @@ import srsly
 
 from .. import errors
 from .curve import CURVE, LOG, draw_curve, read_log
-from .perplexity import DIRECTIONS, mean_perplexity
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from .lm import LMTrainer
-    from .pretrain import PretrainConfig, Progress
+    from .running import Progress
+    from .trainer import Trainer
 
 LogStep = Callable[[dict[str, Any] | None], None]
 SetupLogger = Callable[["Language", IO[str], IO[str]], tuple[LogStep, Callable[[], None]]]
 
 TICK_SECONDS = 1.0
 TICKS = 10  # that a speed is measured over
-PERPLEXITIES = (*DIRECTIONS, "forward_marks", "backward_marks")
 
 
 class Reports:
@@ -43,17 +41,18 @@ class Reports:
 
     setup: of the logger, as `resolve_logger` returns it. Only the first of several processes that
         train together has anything to tell.
+    make_nlp: the pipeline that the logger is given (`stand_in`)
     """
 
     def __init__(
         self,
-        config: PretrainConfig,
-        trainer: LMTrainer,
+        trainer: Trainer[Any, Any],
         work: Path,
         progress: Progress,
         setup: SetupLogger | None,
+        make_nlp: Callable[[], Language],
     ):
-        self.config = config
+        self.make_nlp = make_nlp
         self.trainer = trainer
         self.work = work
         self.progress = progress
@@ -66,8 +65,7 @@ class Reports:
     def __enter__(self) -> Reports:
         if self.setup is not None:
             # Standard output is for the records of --json.
-            nlp = stand_in(self.config, self.trainer)
-            self.log_step, self.finalize = self.setup(nlp, sys.stderr, sys.stderr)
+            self.log_step, self.finalize = self.setup(self.make_nlp(), sys.stderr, sys.stderr)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -85,25 +83,28 @@ class Reports:
         append_record(self.work / LOG, record)
         self.past.append(record)
         self.progress.training(record)
-        self.log_step(logger_info(self.past, self.trainer.position.epoch))
+        self.log_step(logger_info(self.past, self.trainer))
         self.ticker.restart(record)
 
     def tick(self) -> None:
         """After every step."""
         self.ticker()
-        if self.trainer.step % self.trainer.config.evaluate_every:
+        if not self.trainer.evaluates:
             self.log_step(None)
 
 
 class Ticker:
     """Tells, about once a second, how far a training is; to be called after every step.
 
-    `tell` gets `tokens`, `done` (0 to 1), `tokens_per_second` of the last seconds, and the
-    perplexities of the last evaluation, None where there was none.
+    `tell` gets `tokens`, `done` (0 to 1), `tokens_per_second` of the last seconds, and what the
+    last evaluation measured, None where there was none.
     """
 
     def __init__(
-        self, trainer: LMTrainer, tell: Callable[[dict[str, Any]], None], last: Mapping[str, Any]
+        self,
+        trainer: Trainer[Any, Any],
+        tell: Callable[[dict[str, Any]], None],
+        last: Mapping[str, Any],
     ):
         self.trainer = trainer
         self.tell = tell
@@ -115,7 +116,7 @@ class Ticker:
 
         last: its record
         """
-        self.perplexities = {name: last.get(name) for name in DIRECTIONS}
+        self.measured = {name: last.get(name) for name in self.trainer.measures}
         self.samples.clear()
         self.samples.append((time.monotonic(), self.trainer.tokens))
 
@@ -131,7 +132,7 @@ class Ticker:
                 "tokens": self.trainer.tokens,
                 "done": self.trainer.done,
                 "tokens_per_second": round(speed),
-                **self.perplexities,
+                **self.measured,
             }
         )
 
@@ -164,31 +165,34 @@ def resolve_logger(block: dict[str, Any]) -> SetupLogger | None:
     return setup
 
 
-def stand_in(config: PretrainConfig, trainer: LMTrainer) -> Language:
+def stand_in(lang: str, block: str, settings: Any, trainer: Trainer[Any, Any]) -> Language:
     """A pipeline that tells loggers of the run: the encoder without its weights, and in its config
     the settings that they read or store.
 
+    block, settings: of the config file, and what it holds besides the sizes of the model
     [training] has the settings of the training and, as loggers know them, `max_steps` (about, since
-    the run is bounded by tokens), `eval_frequency` and `score_weights`; [pretrain] the others.
-    `score_weights` makes the one column of the console: it would show perplexities times 100.
+    the run is bounded by tokens), `eval_frequency` and `score_weights`, which makes the one column
+    of the console: it would show perplexities times 100.
     """
     import spacy
 
-    nlp = spacy.blank(config.lang)
-    sizes = config.model.to_dict()
-    nlp.add_pipe("ctxvec", config={"frozen": False, "model": {**sizes, "init": "random"}})
+    from ..pipe.encoder_config import encoder_block
+
+    nlp = spacy.blank(lang)
+    config = trainer.config
+    nlp.add_pipe("ctxvec", config={"frozen": False, "model": encoder_block(settings.model)})
     nlp.config["training"] = {
-        **asdict(config.training),
-        "max_steps": math.ceil(trainer.total_tokens / config.training.batch_tokens),
-        "eval_frequency": config.training.evaluate_every,
+        **asdict(config),
+        "max_steps": math.ceil(trainer.total_tokens / config.batch_tokens),
+        "eval_frequency": config.evaluate_every,
         "score_weights": {"speed": 0.0},
     }
     others = ("model", "training", "logger", "text_folder")
-    nlp.config["pretrain"] = {k: v for k, v in asdict(config).items() if k not in others}
+    nlp.config[block] = {k: v for k, v in asdict(settings).items() if k not in others}
     return nlp
 
 
-def logger_info(records: Sequence[Mapping[str, Any]], epoch: int) -> dict[str, Any]:
+def logger_info(records: Sequence[Mapping[str, Any]], trainer: Trainer[Any, Any]) -> dict[str, Any]:
     """The last of the records, as spaCy's loggers expect it:
 
     epoch (int): Passes over the corpus that are complete.
@@ -197,24 +201,25 @@ def logger_info(records: Sequence[Mapping[str, Any]], epoch: int) -> dict[str, A
     seconds (int): Time of training, that before a resumption included.
     losses (Dict[str, float]): {"ctxvec": mean since the last evaluation, in nats a prediction}. Of
         a sampled softmax it does not compare with the perplexities.
-    score (float): Minus the geometric mean of the held-out perplexities of the directions: higher
-        is better, -1 the best there is. -inf where nothing was measured.
-    other_scores (Dict[str, float]): `perplexity/forward`, `perplexity/backward`, both also with
-        `_marks` for sentence marks; `unknown_rate`, the share of held-out tokens the softmax has no
-        word for, 0 to 1; `learn_rate`; `speed`, tokens a second since the run was last started.
+    score (float): Higher is better. Of a language model, minus the geometric mean of the held-out
+        perplexities of its directions; of a translation model, BLEU. -inf where nothing was
+        measured.
+    other_scores (Dict[str, float]): Of a language model `perplexity/forward`,
+        `perplexity/backward`, both also with `_marks` for sentence marks, and `unknown_rate`, the
+        share of held-out tokens the softmax has no word for, 0 to 1. Of any `learn_rate`, and
+        `speed`, tokens a second since the run was last started.
     checkpoints (List[Tuple[float, int]]): Score and step of all evaluations, this one the last.
     """
     record = records[-1]
-    scores = {f"perplexity/{name}": record.get(name) for name in PERPLEXITIES}
-    scores |= {name: record.get(name) for name in ("unknown_rate", "learn_rate")}
+    scores = {**trainer.scores_of(record), "learn_rate": record["learn_rate"]}
     scores["speed"] = record["tokens_per_second"]
     return {
-        "epoch": epoch,
+        "epoch": trainer.position.epoch,
         "step": record["step"],
         "words": record["tokens"],
         "seconds": int(record["seconds"]),
-        "losses": {"ctxvec": record["sampled_loss" if "sampled_loss" in record else "loss"]},
-        "score": -mean_perplexity(record),
+        "losses": {"ctxvec": record[trainer.loss_name]},
+        "score": -trainer.error_of(record),
         "other_scores": {name: value for name, value in scores.items() if value is not None},
-        "checkpoints": [(-mean_perplexity(r), r["step"]) for r in records],
+        "checkpoints": [(-trainer.error_of(r), r["step"]) for r in records],
     }

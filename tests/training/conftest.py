@@ -67,8 +67,8 @@ def take_steps() -> Callable[[LMTrainer, int], list[float]]:
     """`take_steps(trainer, n)`: the losses of the next n steps."""
 
     def losses(trainer: LMTrainer, n: int) -> list[float]:
-        steps = trainer.reader.steps(trainer.position)
-        return [trainer.train_step(*next(steps)) for _ in range(n)]
+        portions = trainer.portions(trainer.position)
+        return [trainer.train_step(*next(portions)) for _ in range(n)]
 
     return losses
 

@@ -28,7 +28,8 @@ from spacy_ctxvec.training.adapting import (
 )
 from spacy_ctxvec.training.lm_config import LMTrainingConfig
 from spacy_ctxvec.training.perplexity import evaluate
-from spacy_ctxvec.training.pretrain import PretrainConfig, Progress, prepare, pretrain
+from spacy_ctxvec.training.pretrain import PretrainConfig, prepare, pretrain
+from spacy_ctxvec.training.running import Progress
 
 SIZES = BiLMConfig(width=16, hidden_width=8, char_width=4, filters=((1, 4), (2, 4)))
 GENERAL = [

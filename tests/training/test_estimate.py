@@ -13,7 +13,8 @@ from spacy_ctxvec.nn.softmax import WordSoftmax
 from spacy_ctxvec.training import estimate
 from spacy_ctxvec.training.estimate import estimate_run
 from spacy_ctxvec.training.lm_config import LMTrainingConfig
-from spacy_ctxvec.training.pretrain import PretrainConfig, Progress
+from spacy_ctxvec.training.pretrain import PretrainConfig
+from spacy_ctxvec.training.running import Progress
 
 TRAINING = LMTrainingConfig(tokens=900, batch_tokens=60, n_samples=5, threads=False)
 SIZES = BiLMConfig(width=12, hidden_width=6, char_width=4, filters=((1, 4), (2, 4)))

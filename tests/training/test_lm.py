@@ -18,7 +18,7 @@ from spacy_ctxvec.errors import CtxvecError, MalformedModelError
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 from spacy_ctxvec.nn.softmax import WordSoftmax
 from spacy_ctxvec.text.corpus import SPECIALS, UNKNOWN_ID, Corpus
-from spacy_ctxvec.training import lm
+from spacy_ctxvec.training import trainer as trainer_module
 from spacy_ctxvec.training.batches import Batch, top_layer
 from spacy_ctxvec.training.checkpoint import save_checkpoint
 from spacy_ctxvec.training.lm import LMTrainer, word_counts
@@ -134,10 +134,10 @@ def test_gradients_are_clipped_together(make):
     trainer._backward(next_batch(trainer))
     gradients = [p.grad.clone() for p in trainer.parameters]
     norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
-    assert norm > 0.01 and math.isclose(trainer._clip_gradients(), norm, rel_tol=1e-5)
+    assert norm > 0.01 and math.isclose(trainer.clip_gradients(), norm, rel_tol=1e-5)
     for parameter, gradient in zip(trainer.parameters, gradients):
         assert torch.allclose(parameter.grad, gradient * (0.01 / norm), rtol=1e-3)
-    assert math.isclose(trainer._clip_gradients(), 0.01, rel_tol=1e-4)
+    assert math.isclose(trainer.clip_gradients(), 0.01, rel_tol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_without_patience_it_goes_on(tmp_path, make):
 def test_it_ends_with_its_hours(tmp_path, monkeypatch, make):
     """The schedule follows the hours, and those before a stop count."""
     clock = itertools.count(step=60)
-    monkeypatch.setattr(lm, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(trainer_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     settings = {"hours": 2.0, "schedule": "linear", "warmup": 0.0, "evaluate_every": 1}
     trainer, records = make(**settings), []
 

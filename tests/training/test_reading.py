@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_ctxvec.text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, Corpus
-from spacy_ctxvec.training.reading import NO_TARGET, Group, Position, Reader, reading_order
+from spacy_ctxvec.training.position import Position
+from spacy_ctxvec.training.reading import NO_TARGET, Group, Reader, reading_order
 
 CARRIES = ["document", "stream"]
 

@@ -14,20 +14,23 @@ import pytest
 import spacy
 from spacy.util import registry
 
-from spacy_ctxvec.cli.pretrain import Bars
+from spacy_ctxvec.cli.pretrain import shown
+from spacy_ctxvec.cli.progress import Bars
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.nn.bilm import BiLMConfig
 from spacy_ctxvec.training import reporting
 from spacy_ctxvec.training.curve import read_log
 from spacy_ctxvec.training.lm_config import LMTrainingConfig
 from spacy_ctxvec.training.perplexity import mean_perplexity
-from spacy_ctxvec.training.pretrain import PretrainConfig, Progress, pretrain
+from spacy_ctxvec.training.position import Position
+from spacy_ctxvec.training.pretrain import PretrainConfig, pretrain
 from spacy_ctxvec.training.reporting import (
     Ticker,
     append_record,
     logger_info,
     resolve_logger,
 )
+from spacy_ctxvec.training.running import Progress
 from spacy_ctxvec.training.tensorboard import TensorBoard_v1, scalars
 
 TENSORBOARD = "spacy-ctxvec.TensorBoard.v1"
@@ -117,8 +120,10 @@ def test_an_error_still_ends_the_logger_and_draws_the_curve(config, recorder, tm
     assert recorder.n_finalized == 1 and (tmp_path / "work" / "curve.png").exists()
 
 
-def test_what_a_logger_is_told():
-    info = logger_info([{**RECORD, "step": 10, "forward": 900.0}, RECORD], epoch=2)
+def test_what_a_logger_is_told(make):
+    trainer = make()
+    trainer.position = Position(epoch=2)
+    info = logger_info([{**RECORD, "step": 10, "forward": 900.0}, RECORD], trainer)
     assert (info["epoch"], info["step"], info["words"], info["seconds"]) == (2, 20, 1280, 3)
     assert info["losses"] == {"ctxvec": 4.2}
     assert info["score"] == pytest.approx(-200)
@@ -128,9 +133,9 @@ def test_what_a_logger_is_told():
     assert info["other_scores"]["speed"] == 400
 
 
-def test_a_direction_that_there_is_not():
+def test_a_direction_that_there_is_not(make):
     one = {**RECORD, "backward": None, "backward_marks": None}
-    info = logger_info([one], epoch=0)
+    info = logger_info([one], make())
     assert info["score"] == pytest.approx(-100)
     assert "perplexity/backward" not in info["other_scores"]
     assert mean_perplexity({"forward": None, "backward": None}) == math.inf
@@ -157,13 +162,13 @@ def test_tensorboard(config, tmp_path):
     assert {"loss/ctxvec", "score", "speed"} <= set(found.Tags()["scalars"])
 
 
-def test_tensorboard_by_steps_and_after_a_kill(tmp_path):
+def test_tensorboard_by_steps_and_after_a_kill(tmp_path, make):
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     for steps in ((1, 2, 3), (2, 3, 4)):
         setup = TensorBoard_v1(tmp_path / "tb", per="step")
         log_step, finalize = setup(spacy.blank("en"), sys.stdout, sys.stderr)
         for step in steps:
-            log_step(logger_info([{**RECORD, "step": step, "forward": steps[0] * 10.0}], 0))
+            log_step(logger_info([{**RECORD, "step": step, "forward": steps[0] * 10.0}], make()))
         log_step(None)
         finalize()
     found = events.EventAccumulator(str(tmp_path / "tb"))
@@ -230,7 +235,7 @@ def test_a_record_never_goes_onto_a_line_that_a_kill_cut_off(tmp_path):
 def test_ticks_about_once_a_second_with_the_speed_of_the_last_seconds(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(reporting, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    trainer: Any = SimpleNamespace(tokens=5000, done=0.5)
+    trainer: Any = SimpleNamespace(tokens=5000, done=0.5, measures=("forward", "backward"))
     told: list[dict[str, Any]] = []
     tick = Ticker(trainer, told.append, {"forward": 9.0})
 
@@ -253,7 +258,8 @@ def test_ticks_about_once_a_second_with_the_speed_of_the_last_seconds(monkeypatc
 
 
 def test_the_bar_after_a_resumption(config, capsys):
-    bars = Bars(config)
+    bars = shown(config, json=False)
+    assert isinstance(bars, Bars)
     clock = [100.0]
     bars.bar.get_time = lambda: clock[0]
     record = {**RECORD, "forward": None, "backward": None}
@@ -272,7 +278,7 @@ def test_the_bar_after_a_resumption(config, capsys):
 
 
 def test_nothing_is_said_of_sampling_where_there_is_none(config, capsys):
-    bars = Bars(replace(config, training=replace(TRAINING, softmax="full")))
-    with bars as progress:
+    full = replace(config, training=replace(TRAINING, softmax="full"))
+    with shown(full, json=False) as progress:
         progress.training(RECORD)
     assert "sampled" not in capsys.readouterr().out

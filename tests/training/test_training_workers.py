@@ -37,9 +37,9 @@ def train(n_steps: int, config: LMTrainingConfig, sizes: BiLMConfig) -> LMTraine
         torch.manual_seed(5)
         softmax = WordSoftmax(input_width=sizes.token_width, width=4, n_words=25)
         trainer = LMTrainer(BiLM(sizes), softmax, corpus(), config, workers)
-        steps = trainer.reader.steps(trainer.position)
+        portions = trainer.portions(trainer.position)
         for _ in range(n_steps):
-            trainer.train_step(*next(steps))
+            trainer.train_step(*next(portions))
         return trainer
 
 

@@ -137,15 +137,15 @@ def main() -> None:
     softmax.start_from_counts(word_counts(corpus, N_WORDS))
     trainer = LMTrainer(BiLM(SIZES), softmax, corpus, config)
     plain = PlainTrainer(N_WORDS, trainer.objective.sampler)
-    steps = trainer.reader.steps(trainer.position)
+    portions = trainer.portions(trainer.position)
     seconds: dict[str, list[float]] = {"ours": [], "plain": []}
     n_threads = torch.get_num_threads()
     for _ in range(arguments.steps + 1):
-        group, number, after = next(steps)
+        (group, number), after = next(portions)
         batch = Batch(corpus.types, *group.read(number))
         seconds["plain"].append(timed(plain.step, batch))
-        torch.set_num_threads(1)  # as `LMTrainer.train` does: each direction has a thread
-        seconds["ours"].append(timed(trainer.train_step, group, number, after))
+        torch.set_num_threads(1)  # as `Trainer.train` does: each direction has a thread
+        seconds["ours"].append(timed(trainer.train_step, (group, number), after))
         torch.set_num_threads(n_threads)
     # The first step of each allocates its memory.
     speed = {name: 128 * 20 / statistics.median(times[1:]) for name, times in seconds.items()}

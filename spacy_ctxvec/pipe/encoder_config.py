@@ -1,0 +1,25 @@
+"""The config block that makes the layer of an encoder that is there already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..layers.encoder import RANDOM
+from ..nn.architectures import EncoderConfig
+from ..nn.mtlstm import MTLSTMConfig
+
+
+def encoder_block(config: EncoderConfig, *, has_vectors: bool = False) -> dict[str, Any]:
+    """For [components.NAME.model], where the weights will be given to it.
+
+    has_vectors: whether the model brings static vectors
+    """
+    if isinstance(config, MTLSTMConfig):
+        return {
+            "@architectures": "spacy-ctxvec.CoVe.v1",
+            "width": config.width,
+            "input_width": config.input_width,
+            "n_layers": config.n_layers,
+            "vectors": "model" if has_vectors else "vocab",
+        }
+    return {"@architectures": "spacy-ctxvec.BiLM.v1", **config.to_dict(), "init": RANDOM}
