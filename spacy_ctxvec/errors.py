@@ -91,7 +91,7 @@ NO_FILES = (
     "No file in {folder} matches {patterns}. Expected the path of a file, a pattern like *.txt, or "
     "a folder that holds such files; check the path."
 )
-BAD_SETTING = "The setting {field} = {found} of the biLM cannot work. Expected: {expected}."
+BAD_SETTING = "The setting {field} = {found} cannot work. Expected: {expected}."
 BAD_CHECKPOINT = (
     "Cannot read the checkpoint {path}: {error}. It may be cut off or come from another program; "
     "remove it to start again, or name another one."
@@ -99,6 +99,10 @@ BAD_CHECKPOINT = (
 CHECKPOINT_NOT_WRITTEN = (
     "Cannot write the checkpoint {path}: {error}. Its disk has {free:,.0f} MB left. An earlier "
     "checkpoint there is whole: make room and run again, and training goes on from it."
+)
+ONE_PROCESS = (
+    "Translation models are trained in one process, and {found} were started. Start the command "
+    "without torchrun."
 )
 LOSS_NOT_FINITE = (
     "The loss became {loss}, its gradient's norm {norm}, at step {step}. The weights from before "
@@ -160,7 +164,7 @@ NO_TEXT_FOLDER = (
     "Where is the text? Name its folder with --text, or set the environment variable CTXVEC_DATA "
     "to a folder that holds it under `text`."
 )
-BAD_PRETRAIN_CONFIG = "The pretraining config {path} cannot be used: {error}."
+BAD_TRAINING_CONFIG = "The block [{block}] of the config {path} cannot be used: {error}."
 NEEDS_EXTRA = (
     "Reading {path} needs the package {package}, which is not installed. Install it with "
     "`pip install 'spacy-ctxvec[{extra}]'`."
@@ -206,6 +210,22 @@ UNKNOWN_INIT = 'init = "{found}" is not known. Expected "en_sm" (the shipped mod
 SHIPPED_SIZES = (
     "The shipped model {init} does not fit the encoder of '{name}': {problem} Give the component "
     'the sizes of the shipped model, a loader for other weights, or init = "random".'
+)
+NO_VECTORS_PIPELINE = (
+    "Cannot take static vectors from {path}: {error}. Expected a saved or installed pipeline with "
+    "vectors; `python -m spacy init vectors LANG VECTORS.txt FOLDER` makes one of a text file."
+)
+BAD_PAIR_SOURCE = (
+    "{found} names no parallel text. Expected a file that holds both sides, or a list of two "
+    'line-aligned files, ["SOURCE", "TARGET"].'
+)
+NO_BLEU = (
+    "BLEU is computed by the package sacrebleu, which cannot be used: {error}. Install it with "
+    "`pip install 'spacy-ctxvec[nmt]'`."
+)
+NO_TRANSLATOR = (
+    "{path} holds no {name}, the translation model that an encoder was trained in. Expected a "
+    "model folder of `spacy ctxvec train-nmt`."
 )
 NO_STATIC_VECTORS = (
     "The encoder spacy-ctxvec.CoVe.v1 reads static vectors, and nlp.vocab.vectors is empty. Name "

@@ -15,7 +15,9 @@ import typer
 from spacy.cli._util import app
 from typer.core import TyperGroup
 
-COMMANDS = ("demo", "info", "data", "pretrain", "adapt", "evaluate-lm", "export")
+COMMANDS = (
+    "demo", "info", "data", "pretrain", "adapt", "evaluate-lm", "train-nmt", "translate", "export",
+)  # fmt: skip
 
 
 class LazyGroup(TyperGroup):

@@ -20,11 +20,11 @@ from typing import Any
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import errors
 from ..nn.adaptive_softmax import AnySoftmax, new_softmax
-from ..nn.architectures import CONFIGS, AnyEncoder, EncoderConfig, architecture_of, new_encoder
+from ..nn.architectures import CONFIGS, EncoderConfig, architecture_of, new_encoder
 from .word_table import WordTable
 
 FORMAT_VERSION = 1
@@ -65,13 +65,13 @@ class EncoderModel:
         return model.eval()
 
 
-def load_weights(model: AnyEncoder, weights: Mapping[str, Tensor]) -> None:
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy `weights` into `model`, whatever their precision."""
     check_sizes(model, weights)
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 
-def check_sizes(model: AnyEncoder, weights: Mapping[str, Tensor]) -> None:
+def check_sizes(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Say in words which of the weights does not fit."""
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
@@ -96,9 +96,9 @@ def save_native(
         name: tensor.detach().to("cpu", DTYPES[dtype]).contiguous()
         for name, tensor in model.weights.items()
     }
-    _replace(folder / WEIGHTS_FILE, safetensors.torch.save(weights))
+    replace_file(folder / WEIGHTS_FILE, safetensors.torch.save(weights))
     if model.vectors is not None:
-        _replace(folder / VECTORS_FILE, model.vectors.to_bytes())
+        replace_file(folder / VECTORS_FILE, model.vectors.to_bytes())
     description = {
         "format": FORMAT_VERSION,
         "architecture": architecture_of(model.config),
@@ -107,9 +107,9 @@ def save_native(
         **{key: value for key, value in model.info.items() if key not in RESERVED},
     }
     text = json.dumps(description, indent=2, ensure_ascii=False)
-    _replace(folder / CONFIG_FILE, text.encode("utf8"))
+    replace_file(folder / CONFIG_FILE, text.encode("utf8"))
     if card is not None:
-        _replace(folder / "README.md", card.encode("utf8"))
+        replace_file(folder / "README.md", card.encode("utf8"))
 
 
 def load_native(folder: Path) -> EncoderModel:
@@ -145,8 +145,8 @@ def save_softmax(
         name: tensor.detach().to("cpu", DTYPES[dtype]).contiguous()
         for name, tensor in softmax.state_dict().items()
     }
-    _replace(folder / VOCABULARY_FILE, "".join(f"{word}\n" for word in words).encode("utf8"))
-    _replace(folder / SOFTMAX_FILE, safetensors.torch.save(weights))
+    replace_file(folder / VOCABULARY_FILE, "".join(f"{word}\n" for word in words).encode("utf8"))
+    replace_file(folder / SOFTMAX_FILE, safetensors.torch.save(weights))
 
 
 def load_softmax(folder: Path) -> tuple[AnySoftmax, list[str]]:
@@ -198,7 +198,8 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
     beside = path.with_name(path.name + ".new")
     beside.write_bytes(data)
     os.replace(beside, path)

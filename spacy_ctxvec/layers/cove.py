@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .. import errors
+from ..checks import bad_setting
 from ..nn.mtlstm import MTLSTM, MTLSTMConfig
 from .encoder import RANDOM, Encoder, EncoderSettings, new_model
 from .static_words import StaticWords
@@ -38,9 +38,7 @@ def CoVe_v1(
     RETURNS (Model[List[Doc], List[Floats3d]]): (n_tokens, n_layers, width) for each doc.
     """
     if width % 2:
-        expected = "an even number: the two directions share it"
-        message = errors.BAD_SETTING.format(field="width", found=width, expected=expected)
-        raise errors.CtxvecError(message)
+        raise bad_setting("width", width, "an even number: the two directions share it")
     module = MTLSTM(MTLSTMConfig(input_width, width // 2, n_layers))
     inputs = StaticWords(input_width, source=vectors, lower=lower)
     settings = EncoderSettings(RANDOM, "reset", window, max_batch_items)

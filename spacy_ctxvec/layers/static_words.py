@@ -67,7 +67,7 @@ class StaticWords:
             return
         if self.source == "model" and self.table is None:
             self._check_width(docs[0].vocab.vectors.shape[1], docs[0].vocab)
-            self.table = _table_of(docs[0].vocab)
+            self.table = table_of(docs[0].vocab)
         batch = self.batch(docs, max(1, max(map(len, docs))))
         _, has_vector = self.find(batch.keys, batch.vocabs)
         n_words, n_found = len(has_vector), int(has_vector.sum())
@@ -109,7 +109,8 @@ def _find_in(vocab: Vocab, keys: NDArray[np.uint64]) -> tuple[FloatArray, NDArra
     return found, np.abs(found).max(axis=1) > 0
 
 
-def _table_of(vocab: Vocab) -> WordTable:
+def table_of(vocab: Vocab) -> WordTable:
+    """A copy of the vectors of a vocab; CtxvecError where they are not rows of a table."""
     vectors = vocab.vectors
     if not isinstance(vectors, Vectors) or vectors.mode != Mode.default:
         raise errors.CtxvecError(errors.VECTORS_NOT_A_TABLE)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import errors
+from ..checks import check, check_count
 from ..text.characters import encode_marks, encode_words
 from ..types import IntArray
 from .char_encoder import ACTIVATIONS, CharEncoder
@@ -51,33 +51,21 @@ class BiLMConfig:
         pairs = tuple((int(width), int(n)) for width, n in self.filters)
         object.__setattr__(self, "filters", pairs)
         for name in ("width", "hidden_width", "n_layers", "char_width", "n_highway"):
-            least = 0 if name == "n_highway" else 1
-            self._check_count(name, least, f"a whole number, {least} or more")
-        self._check("directions", self.directions in DIRECTIONS, ", ".join(DIRECTIONS))
+            check_count(self, name, 0 if name == "n_highway" else 1)
+        check(self, "directions", self.directions in DIRECTIONS, ", ".join(DIRECTIONS))
         both = self.directions == "both"
-        self._check("width", not (both and self.width % 2), "an even number above 0")
-        self._check_count("max_characters", 3, "at least 3: a byte and its marks")
+        check(self, "width", not (both and self.width % 2), "an even number above 0")
+        check_count(self, "max_characters", 3, "at least 3: a byte and its marks")
         for name in ("cell_clip", "output_clip"):
             clip = getattr(self, name)
-            self._check(name, isinstance(clip, (int, float)) and clip >= 0, "0 (none) or more")
-        self._check("activation", self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS))
-        self._check(
+            check(self, name, isinstance(clip, (int, float)) and clip >= 0, "0 (none) or more")
+        check(self, "activation", self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS))
+        check(
+            self,
             "filters",
             bool(pairs) and all(0 < width <= self.max_characters and n > 0 for width, n in pairs),
             f"pairs of characters (at most max_characters = {self.max_characters}) and features",
         )
-
-    def _check_count(self, field: str, least: int, expected: str) -> None:
-        value = getattr(self, field)
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        self._check(field, is_whole and value >= least, expected)
-
-    def _check(self, field: str, holds: bool, expected: str) -> None:
-        if not holds:
-            found = getattr(self, field)
-            raise errors.CtxvecError(
-                errors.BAD_SETTING.format(field=field, found=found, expected=expected)
-            )
 
     @property
     def token_width(self) -> int:

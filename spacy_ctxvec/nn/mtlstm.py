@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import errors
+from ..checks import check_count
 from ..types import IntArray
 from .encoder import Encoder, rows_of
 from .lstm import LSTM, LSTMState
@@ -32,11 +32,8 @@ class MTLSTMConfig:
     n_layers: int = 2
 
     def __post_init__(self) -> None:
-        for field, value in asdict(self).items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                expected = "a whole number, 1 or more"
-                message = errors.BAD_SETTING.format(field=field, found=value, expected=expected)
-                raise errors.CtxvecError(message)
+        for field in asdict(self):
+            check_count(self, field, 1)
 
     @property
     def width(self) -> int:

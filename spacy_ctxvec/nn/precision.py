@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .. import errors
+from ..checks import bad_setting
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -16,9 +16,7 @@ def compute_dtype(precision: str, device: torch.device) -> torch.dtype:
     """
     if precision not in PRECISIONS:
         expected = ", ".join(PRECISIONS)
-        raise errors.CtxvecError(
-            errors.BAD_SETTING.format(field="precision", found=precision, expected=expected)
-        )
+        raise bad_setting("precision", precision, expected)
     if precision == "auto":
         precision = "bfloat16" if _multiplies_bfloat16(device) else "float32"
     return torch.bfloat16 if precision == "bfloat16" else torch.float32

@@ -1,4 +1,4 @@
-"""The model card that goes with a trained encoder."""
+"""The model cards that go with trained encoders."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ..formats.native import EncoderModel
 
 if TYPE_CHECKING:
+    from ..formats.translator import TranslationModel
     from ..text.corpus import Corpus
+    from ..text.pair_corpus import PairCorpus
     from .pretrain import PretrainConfig
+    from .train_nmt import NMTRunConfig
 
 HEAD = """# {name}
 
@@ -64,6 +67,72 @@ words are counted. Before and after compare; one vocabulary does not compare wit
 |---|---|---|---|---|
 {rows}
 """
+HEAD_KEYS = ("name", "lang", "licence", "tokenization", "made_with", "tokens_seen")
+SAMPLE_KEYS = ("source", "translation", "reference")
+TRANSLATION_HEAD = """# {name}
+
+The encoder of a translation model, an MT-LSTM (CoVe; McCann et al. 2017), for `spacy-ctxvec`. It
+reads static vectors of width {input_width}; those of its training words are in the folder.
+
+| | |
+|---|---|
+| translated | {source_lang} to {target_lang} |
+| licence | {licence} |
+| parameters of the encoder | {n_parameters:,} |
+| sizes | {sizes} |
+| target words seen | {tokens_seen:,} |
+| tokenisation | {tokenization} |
+| made with | {made_with} |
+
+## Training
+
+Text: {files}; {n_pairs:,} pairs of at most {max_tokens} words. Sources and licences:
+
+{sources}
+
+Command, with the config beside it: `spacy ctxvec train-nmt CONFIG WORK_FOLDER`
+
+## Held-out translation
+
+BLEU **{bleu:.2f}** with a beam of 5 on {n_heldout:,} pairs, tokenised as in training (sacrebleu
+`{signature}`); perplexity {perplexity:.2f} of the target. Unknown words: {unknown_rate:.1%} of the
+target words.
+
+| source | translation | reference |
+|---|---|---|
+{samples}
+"""
+
+
+def translation_card(
+    config: NMTRunConfig, model: TranslationModel, pairs: PairCorpus, samples: list[dict[str, str]]
+) -> str:
+    """The card of an MT-LSTM, with the quality of the translation model that it comes from."""
+    info = model.encoder.info
+    rows = [" | ".join(_cell(sample[key]) for key in SAMPLE_KEYS) for sample in samples]
+    return TRANSLATION_HEAD.format(
+        **{key: info[key] for key in HEAD_KEYS if key != "lang"},
+        **{key: info["translation"][key] for key in ("bleu", "signature", "perplexity")},
+        **model.settings,
+        input_width=model.encoder.config.to_dict()["input_width"],
+        n_parameters=_n_parameters(model.encoder),
+        sizes=_sizes(model.encoder),
+        files=", ".join(f"`{_file_names(name)}`" for name in config.train),
+        n_pairs=len(pairs),
+        max_tokens=config.max_tokens,
+        sources="\n".join(f"- {source}" for source in config.sources),
+        n_heldout=info["translation"]["n_pairs"],
+        unknown_rate=info["translation"]["unknown_rate"],
+        samples="\n".join(f"| {row} |" for row in rows),
+    )
+
+
+def _file_names(name: str | list[str]) -> str:
+    return name if isinstance(name, str) else " and ".join(name)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def model_card(config: PretrainConfig, model: EncoderModel, corpus: Corpus) -> str:
@@ -102,13 +171,20 @@ def adapted_card(config: PretrainConfig, model: EncoderModel, corpus: Corpus) ->
 
 
 def _head(model: EncoderModel) -> str:
-    buffers = ("layer_mean", "layer_deviation")
-    keys = ("name", "lang", "licence", "tokenization", "made_with", "tokens_seen")
     return HEAD.format(
-        **{key: model.info[key] for key in keys},
-        n_parameters=sum(w.numel() for name, w in model.weights.items() if name not in buffers),
-        sizes=", ".join(f"{key} {value}" for key, value in model.config.to_dict().items()),
+        **{key: model.info[key] for key in HEAD_KEYS},
+        n_parameters=_n_parameters(model),
+        sizes=_sizes(model),
     )
+
+
+def _n_parameters(model: EncoderModel) -> int:
+    buffers = ("layer_mean", "layer_deviation")
+    return sum(w.numel() for name, w in model.weights.items() if name not in buffers)
+
+
+def _sizes(model: EncoderModel) -> str:
+    return ", ".join(f"{key} {value}" for key, value in model.config.to_dict().items())
 
 
 def _names(patterns: list[str]) -> str:

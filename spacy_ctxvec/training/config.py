@@ -1,4 +1,4 @@
-"""Reading of pretraining configs, in the format of spaCy's own config files."""
+"""Reading of the configs of trainings, in the format of spaCy's own config files."""
 
 from __future__ import annotations
 
@@ -12,23 +12,35 @@ from thinc.api import Config
 from .. import errors
 from ..nn.bilm import BiLMConfig
 from .lm_config import LMTrainingConfig
+from .nmt_config import NMTTrainingConfig
 from .pretrain import PretrainConfig
+from .train_nmt import NMTRunConfig
 
 Settings = TypeVar("Settings")
 
 
 def read_pretrain_config(path: Path, text_folder: Path) -> PretrainConfig:
     """The [pretrain] block of a config file; unknown or missing settings are named."""
-    try:
-        block = Config().from_disk(path)["pretrain"]
-    except (KeyError, OSError, ValueError) as error:
-        raise errors.CtxvecError(
-            errors.BAD_PRETRAIN_CONFIG.format(path=path, error=error)
-        ) from error
+    block = _block(path, "pretrain")
     model = _settings(BiLMConfig, path, "pretrain.model", block.pop("model", {}))
     training = _settings(LMTrainingConfig, path, "pretrain.training", block.pop("training", {}))
     known = {"text_folder": text_folder, "model": model, "training": training}
     return _settings(PretrainConfig, path, "pretrain", {**block, **known})
+
+
+def read_nmt_config(path: Path, text_folder: Path) -> NMTRunConfig:
+    """The [train_nmt] block of a config file; unknown or missing settings are named."""
+    block = _block(path, "train_nmt")
+    training = _settings(NMTTrainingConfig, path, "train_nmt.training", block.pop("training", {}))
+    known = {"text_folder": text_folder, "training": training}
+    return _settings(NMTRunConfig, path, "train_nmt", {**block, **known})
+
+
+def _block(path: Path, name: str) -> dict[str, Any]:
+    try:
+        return dict(Config().from_disk(path)[name])
+    except (KeyError, OSError, ValueError) as error:
+        raise _bad(path, name, error) from error
 
 
 def _settings(kind: type[Settings], path: Path, block: str, values: dict[str, Any]) -> Settings:
@@ -36,16 +48,19 @@ def _settings(kind: type[Settings], path: Path, block: str, values: dict[str, An
     unknown = sorted(values.keys() - names)
     if unknown:
         problem = f"[{block}] has no setting {unknown[0]}; it knows {', '.join(sorted(names))}"
-        raise errors.CtxvecError(errors.BAD_PRETRAIN_CONFIG.format(path=path, error=problem))
+        raise _bad(path, block, problem)
     for name, expected in typing.get_type_hints(kind).items():
         found = values.get(name)
         wrong = expected in (int, float, str) and not isinstance(found, (expected, int))
         if name in values and wrong:
             problem = f"[{block}] {name} should be {expected.__name__}, found {found!r}"
-            raise errors.CtxvecError(errors.BAD_PRETRAIN_CONFIG.format(path=path, error=problem))
+            raise _bad(path, block, problem)
     try:
         return kind(**values)
     except TypeError as error:
-        raise errors.CtxvecError(
-            errors.BAD_PRETRAIN_CONFIG.format(path=path, error=error)
-        ) from error
+        raise _bad(path, block, error) from error
+
+
+def _bad(path: Path, block: str, problem: object) -> errors.CtxvecError:
+    message = errors.BAD_TRAINING_CONFIG.format(path=path, block=block, error=problem)
+    return errors.CtxvecError(message)

@@ -11,7 +11,8 @@ from .. import errors
 
 LOG = "log.jsonl"
 CURVE = "curve.png"
-COLOURS = {"forward": "#d1602c", "backward": "#5b8db8"}
+COLOURS = {"forward": "#d1602c", "backward": "#5b8db8", "perplexity": "#d1602c"}
+BLEU_COLOUR = "#3d7d5c"
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -32,7 +33,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def draw_curve(log: Path, path: Path) -> None:
-    """Draw the perplexities and the learning rate of a log against the tokens seen.
+    """Draw the perplexities, BLEU where there is any, and the learning rate of a log against the
+    tokens seen.
 
     path: of the image; its form follows from its ending. Nothing is written for a log without
         perplexities.
@@ -47,9 +49,13 @@ def draw_curve(log: Path, path: Path) -> None:
     except ImportError as error:
         message = errors.NO_CURVE.format(path=path, error=error)
         raise errors.CtxvecError(message) from error
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    perplexity, rate = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
+    bleu = [(r["tokens"], r["bleu"]) for r in records if r.get("bleu") is not None]
+    heights = (4, 3, 1) if bleu else (4, 1)
+    figure = Figure(figsize=(6.4, 0.4 + 0.8 * sum(heights)), layout="constrained")
+    perplexity, *middle, rate = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     _draw_perplexities(perplexity, records)
+    for axes in middle:
+        _draw_bleu(axes, bleu)
     _draw_rate(rate, records)
     figure.savefig(path, dpi=110)
 
@@ -81,6 +87,16 @@ def _draw_perplexities(axes: Any, records: Sequence[dict[str, Any]]) -> None:
     axes.set_ylabel("held-out perplexity\n(full softmax)")
     axes.legend(frameon=False)
     axes.grid(which="both", alpha=0.2)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_bleu(axes: Any, found: Sequence[tuple[int, float]]) -> None:
+    label = f"last {found[-1][1]:.1f}"
+    axes.plot(*zip(*found), ".-", color=BLEU_COLOUR, markersize=3, label=label)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("held-out BLEU")
+    axes.legend(frameon=False, loc="lower right")
+    axes.grid(alpha=0.2)
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -6,6 +6,7 @@ the token layer and the softmax rows, is computed before them and receives both 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -76,6 +77,10 @@ class LMTrainer(Trainer[Portion, LMTrainingConfig]):
         if self.workers.size > 1:
             self._together = DistributedDataParallel(_WholeLoss(self))
         self._state_before: CarriedState | None = None
+
+    @property
+    def n_steps(self) -> int:
+        return math.ceil(self.total_tokens / self.config.batch_tokens)
 
     def portions(self, start: Position) -> Iterator[tuple[Portion, Position]]:
         for group, number, after in self.reader.steps(start):

@@ -31,13 +31,14 @@ class LMTrainingConfig(TrainingConfig):
     }
     RANGES: ClassVar[Ranges] = {
         **TrainingConfig.RANGES,
-        "tokens unroll n_samples evaluate_every eval_tokens": (
+        "tokens batch_tokens unroll n_samples evaluate_every eval_tokens": (
             lambda value: value >= 1,
             "1 or more",
         ),
     }
 
     tokens: int = 10_000_000
+    batch_tokens: int = 4096
     unroll: int = 128
     carry: str = "document"
     softmax: str = "sampled"

@@ -1,4 +1,4 @@
-"""The optimizers and learning-rate schedules of pretraining."""
+"""The optimizers and learning-rate schedules of all trainings."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-OPTIMIZERS = ("adamw", "adagrad")
+OPTIMIZERS = ("adamw", "adagrad", "sgd")
 
 
 def make_optimizer(
     kind: str, parameters: Iterable[Tensor], *, learn_rate: float, beta2: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """AdamW, or Adagrad as the reference trainer of ELMo has it (accumulators start at 1)."""
+    """AdamW; Adagrad as the reference trainer of ELMo has it (accumulators start at 1); or SGD."""
+    if kind == "sgd":
+        return torch.optim.SGD(parameters, lr=learn_rate)
     if kind == "adagrad":
         return torch.optim.Adagrad(parameters, lr=learn_rate, initial_accumulator_value=1.0)
     return torch.optim.AdamW(

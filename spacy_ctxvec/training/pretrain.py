@@ -109,7 +109,7 @@ def language_model_run(
             trainer.model, trainer.softmax, texts[1], config.training.eval_tokens
         ).rounded(),
         finish=lambda trainer, texts, folder: finish(config, trainer, texts[1], folder),
-        stand_in=lambda trainer: stand_in(config.lang, "pretrain", config, trainer),
+        stand_in=lambda trainer: stand_in(config.lang, "pretrain", config, trainer, config.model),
     )
 
 
@@ -291,7 +291,7 @@ def problem_lines(meta: dict[str, Any]) -> list[str]:
         if isinstance(n, int) and n
     ]
     lines += [f"empty file: {name}" for name in problems["empty_files"]]
-    if meta["excluded"]["documents"]:
+    if meta.get("excluded", {}).get("documents"):
         left_out = meta["excluded"]
         lines.append(
             f"left out for overlap with held-out and evaluation texts: {left_out['documents']:,} "

@@ -9,7 +9,6 @@ A logger is named in the config as for `spacy train`, in a block [pretrain.logge
 from __future__ import annotations
 
 import datetime
-import math
 import sys
 import time
 from collections import deque
@@ -26,6 +25,7 @@ from .curve import CURVE, LOG, draw_curve, read_log
 if TYPE_CHECKING:
     from spacy.language import Language
 
+    from ..nn.architectures import EncoderConfig
     from .running import Progress
     from .trainer import Trainer
 
@@ -165,11 +165,13 @@ def resolve_logger(block: dict[str, Any]) -> SetupLogger | None:
     return setup
 
 
-def stand_in(lang: str, block: str, settings: Any, trainer: Trainer[Any, Any]) -> Language:
+def stand_in(
+    lang: str, block: str, settings: Any, trainer: Trainer[Any, Any], sizes: EncoderConfig
+) -> Language:
     """A pipeline that tells loggers of the run: the encoder without its weights, and in its config
     the settings that they read or store.
 
-    block, settings: of the config file, and what it holds besides the sizes of the model
+    block, settings: of the config file, and what it holds besides the sizes of the encoder
     [training] has the settings of the training and, as loggers know them, `max_steps` (about, since
     the run is bounded by tokens), `eval_frequency` and `score_weights`, which makes the one column
     of the console: it would show perplexities times 100.
@@ -180,10 +182,10 @@ def stand_in(lang: str, block: str, settings: Any, trainer: Trainer[Any, Any]) -
 
     nlp = spacy.blank(lang)
     config = trainer.config
-    nlp.add_pipe("ctxvec", config={"frozen": False, "model": encoder_block(settings.model)})
+    nlp.add_pipe("ctxvec", config={"frozen": False, "model": encoder_block(sizes)})
     nlp.config["training"] = {
         **asdict(config),
-        "max_steps": math.ceil(trainer.total_tokens / config.batch_tokens),
+        "max_steps": trainer.n_steps,
         "eval_frequency": config.evaluate_every,
         "score_weights": {"speed": 0.0},
     }

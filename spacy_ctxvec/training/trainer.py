@@ -75,6 +75,11 @@ class Trainer(ABC, Generic[Portion, Config]):
 
     # What the kinds of training differ in
 
+    @property
+    @abstractmethod
+    def n_steps(self) -> int:
+        """Of the whole run, about."""
+
     @abstractmethod
     def portions(self, start: Position) -> Iterator[tuple[Portion, Position]]:
         """What the steps from `start` on read, and the position after each, for ever."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import errors
+from ..checks import check
 from ..nn.precision import PRECISIONS
 from .optimizing import OPTIMIZERS, SCHEDULES
 
@@ -32,7 +32,6 @@ class TrainingConfig:
         "precision": PRECISIONS,
     }
     RANGES: ClassVar[Ranges] = {
-        "batch_tokens": (lambda value: value >= 1, "1 or more"),
         "epochs hours patience weight_decay checkpoint_seconds seed evaluate_every": (
             lambda value: value >= 0,
             "0 or more",
@@ -43,7 +42,6 @@ class TrainingConfig:
 
     epochs: float = 0.0
     hours: float = 0.0
-    batch_tokens: int = 4096
     optimizer: str = "adamw"
     learn_rate: float = 3e-3
     schedule: str = "cosine"
@@ -61,13 +59,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for field, choices in self.CHOICES.items():
-            self._check(field, getattr(self, field) in choices, ", ".join(choices))
+            check(self, field, getattr(self, field) in choices, ", ".join(choices))
         for fields, (holds, expected) in self.RANGES.items():
             for field in fields.split():
-                self._check(field, holds(getattr(self, field)), expected)
-
-    def _check(self, field: str, holds: bool, expected: str) -> None:
-        if not holds:
-            found = getattr(self, field)
-            message = errors.BAD_SETTING.format(field=field, found=found, expected=expected)
-            raise errors.CtxvecError(message)
+                check(self, field, holds(getattr(self, field)), expected)

@@ -1,0 +1,161 @@
+"""Sentences through a translation model, and how good its translations are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from spacy.strings import get_string_id
+
+from .. import errors
+from ..formats.word_table import WordTable
+from ..nn.beam import SearchSettings, replace_unknown, translate
+from ..nn.nmt import UNK, Translator
+from ..text.pair_corpus import PairCorpus
+from ..types import FloatArray
+from .pair_batches import PairReader
+
+SENTENCES = 64  # translated at once
+POOL = 4096  # sentences sorted by length together
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A sentence and what it was translated to, in words.
+
+    score: log-probability of the translation, as the search ranks it
+    attention (n_words, n_source): what each word was made looking at
+    """
+
+    source: list[str]
+    words: list[str]
+    score: float
+    attention: FloatArray
+
+
+@dataclass(frozen=True)
+class Quality:
+    """On held-out pairs: perplexity of the target, its end included; BLEU of translations (0 to
+    100) and how that was computed; the share of target words that the model does not know."""
+
+    perplexity: float
+    bleu: float
+    signature: str
+    unknown_rate: float
+    n_pairs: int
+
+
+def word_vectors(table: WordTable, words: Sequence[str]) -> FloatArray:
+    """Vectors (n_words, width), zeros for words without one."""
+    keys = np.array([get_string_id(word) for word in words], dtype=np.uint64)
+    return table.find(keys)[0]
+
+
+def translations(
+    model: Translator,
+    target_words: Sequence[str],
+    sentences: Sequence[list[str]],
+    vectors_of: Callable[[Sequence[str]], FloatArray],
+    search: SearchSettings,
+    *,
+    copy_unknown: bool = True,
+) -> Iterator[Translation]:
+    """The best translation of each sentence, in order; an empty one for an empty sentence.
+
+    target_words: of the model, marks first
+    vectors_of: the static vectors of words
+    copy_unknown: put the source word that was looked at most where the model knows no word
+    """
+    for start in range(0, len(sentences), POOL):
+        pool = sentences[start : start + POOL]
+        found: dict[int, Translation] = {}
+        by_length = sorted(range(len(pool)), key=lambda i: len(pool[i]))
+        for first in range(0, len(pool), SENTENCES):
+            numbers = by_length[first : first + SENTENCES]
+            batch = [pool[i] for i in numbers]
+            made = _batch(model, target_words, batch, vectors_of, search, copy_unknown)
+            found.update(zip(numbers, made))
+        yield from (found[i] for i in range(len(pool)))
+
+
+def _batch(
+    model: Translator,
+    target_words: Sequence[str],
+    sentences: Sequence[list[str]],
+    vectors_of: Callable[[Sequence[str]], FloatArray],
+    search: SearchSettings,
+    copy_unknown: bool,
+) -> Iterator[Translation]:
+    words = [word for sentence in sentences for word in sentence]
+    lengths = np.array([len(sentence) for sentence in sentences])
+    vectors = torch.from_numpy(vectors_of(words)).to(model.encoder.device)
+    results = translate(model, vectors, lengths, **asdict(search))
+    for sentence, hypotheses in zip(sentences, results):
+        best = hypotheses[0]
+        made = [target_words[i] for i in best.words]
+        if copy_unknown:
+            made = replace_unknown(made, best.attention, sentence, unknown=target_words[UNK])
+        yield Translation(sentence, made, best.score, best.attention)
+
+
+@torch.no_grad()
+def evaluate_translation(
+    model: Translator,
+    target_words: Sequence[str],
+    pairs: PairCorpus,
+    table: WordTable,
+    search: SearchSettings,
+) -> Quality:
+    """Held-out perplexity and BLEU. The pairs must be `recoded` over the target types of training.
+
+    Translations and references are compared as they were tokenised and, where the model reads
+    lower-cased text, lower-cased.
+    """
+    vectors = word_vectors(table, pairs.source.types)
+    n_words = len(target_words)
+    reader = PairReader(pairs, vectors, n_words, batch_pairs=SENTENCES)
+    nll, n_tokens, n_unknown = 0.0, 0, 0
+    for numbers in reader.in_order():
+        batch = reader.read(numbers)
+        loss = model.loss(batch.vectors.to(model.encoder.device), batch.lengths, batch.targets)
+        nll, n_tokens = nll + loss.nll, n_tokens + loss.n_tokens
+        n_unknown += int((batch.targets == UNK).sum())
+    made = translations(
+        model, target_words, side_words(pairs, 0), lambda words: word_vectors(table, words), search
+    )
+    bleu, signature = bleu_of([t.words for t in made], side_words(pairs, 1))
+    return Quality(
+        perplexity=math.exp(nll / n_tokens),
+        bleu=bleu,
+        signature=signature,
+        unknown_rate=n_unknown / pairs.target.n_tokens,
+        n_pairs=len(pairs),
+    )
+
+
+def side_words(pairs: PairCorpus, side: int) -> list[list[str]]:
+    """The sentences of the source (0) or target (1) side, in words."""
+    corpus = (pairs.source, pairs.target)[side]
+    return [[corpus.types[i] for i in corpus.piece(n)] for n in range(len(pairs))]
+
+
+def bleu_of(
+    translated: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
+) -> tuple[float, str]:
+    """BLEU (0 to 100) of tokenised translations, and sacrebleu's signature of how it is computed.
+
+    CtxvecError without sacrebleu.
+    """
+    try:
+        from sacrebleu.metrics import BLEU
+    except ImportError as error:
+        raise errors.CtxvecError(errors.NO_BLEU.format(error=error)) from error
+    metric: Any = BLEU(tokenize="none", force=True)
+    score = metric.corpus_score(
+        [" ".join(words) for words in translated], [[" ".join(words) for words in references]]
+    )
+    return score.score, str(metric.get_signature())
