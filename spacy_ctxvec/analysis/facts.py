@@ -16,7 +16,7 @@ from thinc.api import Model
 from torch import Tensor
 
 from .. import __version__
-from ..formats.native import EncoderModel
+from ..formats.native import EncoderModel, n_parameters
 from ..layers import scalar_mix
 from ..layers.encoder import ensure_weights, settings_of
 from ..layers.listener import is_listener
@@ -24,7 +24,6 @@ from ..layers.listener import settings_of as listener_settings_of
 from ..pipe.component import Ctxvec
 from ..pipe.linking import nodes
 
-STATISTICS = ("layer_mean", "layer_deviation")
 TOK2VEC, MIX = "ctxvec_tok2vec", "ctxvec_mix"
 PACKAGES = ("spacy", "thinc", "torch", "numpy")
 
@@ -44,8 +43,7 @@ def encoder_facts(component: Ctxvec) -> dict[str, Any]:
 def _facts(
     sizes: dict[str, Any], weights: Mapping[str, Tensor], info: dict[str, Any]
 ) -> dict[str, Any]:
-    n_parameters = sum(w.numel() for name, w in weights.items() if name not in STATISTICS)
-    return {**info, "n_parameters": n_parameters, "sizes": sizes}
+    return {**info, "n_parameters": n_parameters(weights), "sizes": sizes}
 
 
 def pipeline_facts(nlp: Language) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from .. import errors
 from ..nn.adaptive_softmax import AnySoftmax, new_softmax
 from ..nn.architectures import CONFIGS, EncoderConfig, architecture_of, new_encoder
+from ..nn.word_encoder import VOCABULARY
 from .word_table import WordTable
 
 FORMAT_VERSION = 1
@@ -53,7 +54,9 @@ class EncoderModel:
     @property
     def dtype(self) -> str:
         """The narrowest of `DTYPES` that keeps all weights as they are."""
-        halves = all(weight.dtype == torch.float16 for weight in self.weights.values())
+        halves = all(
+            w.dtype == torch.float16 for w in self.weights.values() if w.is_floating_point()
+        )
         return "float16" if halves else "float32"
 
     def build(self) -> Any:
@@ -68,13 +71,14 @@ class EncoderModel:
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy `weights` into `model`, whatever their precision."""
     check_sizes(model, weights)
-    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+    model.load_state_dict(
+        {n: t.float() if t.is_floating_point() else t for n, t in weights.items()}
+    )
 
 
 def check_sizes(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Say in words which of the weights does not fit."""
-    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    expected, found = _shapes(model.state_dict()), _shapes(weights)
     if expected != found:
         names = sorted(expected.keys() | found.keys())
         name = next(n for n in names if expected.get(n) != found.get(n))
@@ -87,15 +91,29 @@ def check_sizes(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         )
 
 
+def n_parameters(weights: Mapping[str, Tensor]) -> int:
+    """How many numbers of an encoder were learned: its statistics and vocabulary were not."""
+    apart = ("layer_mean", "layer_deviation", VOCABULARY)
+    return sum(w.numel() for name, w in weights.items() if not name.endswith(apart))
+
+
+def _shapes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """A vocabulary may have any length."""
+    return {n: () if n.endswith(VOCABULARY) else tuple(t.shape) for n, t in weights.items()}
+
+
+def _narrowed(tensor: Tensor, dtype: str) -> Tensor:
+    """On the CPU; numbers in the given precision, bytes of text as they are."""
+    precision = DTYPES[dtype] if tensor.is_floating_point() else tensor.dtype
+    return tensor.detach().to("cpu", precision).contiguous()
+
+
 def save_native(
     model: EncoderModel, folder: Path, *, dtype: str = "float32", card: str | None = None
 ) -> None:
     """Write a model folder, each file whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {
-        name: tensor.detach().to("cpu", DTYPES[dtype]).contiguous()
-        for name, tensor in model.weights.items()
-    }
+    weights = {name: _narrowed(tensor, dtype) for name, tensor in model.weights.items()}
     replace_file(folder / WEIGHTS_FILE, safetensors.torch.save(weights))
     if model.vectors is not None:
         replace_file(folder / VECTORS_FILE, model.vectors.to_bytes())

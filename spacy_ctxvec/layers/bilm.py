@@ -22,7 +22,7 @@ from .encoder import INITS, Encoder, EncoderSettings, new_model
 # The sentence marks among the words of the cache: no word is likely to have these hashes.
 MARK_KEYS = np.array([2**64 - 2, 2**64 - 1], dtype=np.uint64)
 WORDS_PER_PART = 1024
-CHAR_ENCODER = "char_encoder."
+TOKEN_ENCODERS = ("char_encoder.", "word_encoder.")
 
 
 def BiLM_v1(
@@ -38,6 +38,7 @@ def BiLM_v1(
     n_highway: int,
     max_characters: int = 50,
     directions: Literal["both", "forward", "backward"] = "both",
+    n_words: int = 0,
     init: str = "en_sm",
     state: Literal["reset", "carry"] = "reset",
     window: int = 128,
@@ -58,6 +59,7 @@ def BiLM_v1(
     n_highway (int): Highway layers after the convolutions.
     max_characters (int): UTF-8 bytes of a word that are read, its two marks included.
     directions (str): "both", or only "forward" or "backward", for a one-directional model.
+    n_words (int): Rows of a vocabulary that is read instead of characters; 0 reads characters.
     init (str): Weights where no others were loaded: "en_sm" (shipped with the package) or "random".
     state (str): "reset" reads every window from the zero state, so that the same text always has
         the same vectors. "carry" goes on from the batch before, as the original programs do.
@@ -120,7 +122,7 @@ class SpelledWords:
     def table(self) -> None:
         return None
 
-    def forget(self, parameter: str = CHAR_ENCODER) -> None:
+    def forget(self, parameter: str = TOKEN_ENCODERS[0]) -> None:
         """Called where `parameter` has changed."""
-        if parameter.startswith(CHAR_ENCODER):
+        if parameter.startswith(TOKEN_ENCODERS):
             self.cache.clear()

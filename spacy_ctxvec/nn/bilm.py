@@ -11,14 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..checks import check, check_count
+from ..checks import check, check_count, is_count
 from ..text.characters import encode_marks, encode_words
+from ..text.corpus import SPECIALS
 from ..types import IntArray
 from .char_encoder import ACTIVATIONS, CharEncoder
 from .encoder import Encoder, rows_of
 from .lstm import LSTM, LSTMState
 from .packing import Packing, framed_index, inverse, token_positions
 from .parallel import can_share, run_all
+from .word_encoder import WordEncoder
 
 State = Literal["reset", "carry"]
 
@@ -32,6 +34,9 @@ class BiLMConfig:
 
     Each direction puts out `token_width` numbers per token, `width` over the number of directions;
     where `hidden_width` differs from that, every LSTM has a projection. A clip of 0 means none.
+
+    n_words: rows of a vocabulary that is read instead of characters, marks and unknown word among
+        them; 0 reads characters
     """
 
     width: int = 512
@@ -46,12 +51,16 @@ class BiLMConfig:
     n_highway: int = 1
     max_characters: int = 50
     directions: str = "both"
+    n_words: int = 0
 
     def __post_init__(self) -> None:
         pairs = tuple((int(width), int(n)) for width, n in self.filters)
         object.__setattr__(self, "filters", pairs)
         for name in ("width", "hidden_width", "n_layers", "char_width", "n_highway"):
             check_count(self, name, 0 if name == "n_highway" else 1)
+        n_least = len(SPECIALS)
+        expected = f"0 (characters), or {n_least} (marks and unknown word) or more"
+        check(self, "n_words", self.n_words == 0 or is_count(self.n_words, n_least), expected)
         check(self, "directions", self.directions in DIRECTIONS, ", ".join(DIRECTIONS))
         both = self.directions == "both"
         check(self, "width", not (both and self.width % 2), "an even number above 0")
@@ -137,13 +146,16 @@ class BiLM(Encoder):
     def __init__(self, config: BiLMConfig):
         super().__init__(config.n_outputs, config.width)
         self.config = config
-        self.char_encoder = CharEncoder(
-            char_width=config.char_width,
-            filters=config.filters,
-            activation=config.activation,
-            n_highway=config.n_highway,
-            output_width=config.token_width,
-        )
+        if config.n_words:
+            self.word_encoder = WordEncoder(config.n_words, config.token_width)
+        else:
+            self.char_encoder = CharEncoder(
+                char_width=config.char_width,
+                filters=config.filters,
+                activation=config.activation,
+                n_highway=config.n_highway,
+                output_width=config.token_width,
+            )
         self.forward_lstms = self._stack(0)
         self.backward_lstms = self._stack(1)
         self.state: CarriedState | None = None
@@ -164,7 +176,7 @@ class BiLM(Encoder):
 
     def set_trainable(self, first: int) -> None:
         """Let layers `first` and above learn; layer 0 is the token layer."""
-        self.char_encoder.requires_grad_(first == 0)
+        self.token_encoder.requires_grad_(first == 0)
         for layer, lstms in enumerate(zip(self.forward_lstms, self.backward_lstms), start=1):
             for lstm in lstms:
                 lstm.requires_grad_(layer >= first)
@@ -173,15 +185,34 @@ class BiLM(Encoder):
         """Start every sequence from zero ("reset"), or from where its batch row ended ("carry")."""
         self.state = CarriedState() if state == "carry" else None
 
+    @property
+    def token_encoder(self) -> CharEncoder | WordEncoder:
+        """What makes the token layer: of `word_ids` and `mark_ids`."""
+        return self.word_encoder if self.config.n_words else self.char_encoder
+
+    def word_ids(self, words: Sequence[str], *, sentence_marks: bool = False) -> IntArray:
+        """Characters of each word, (n_words, max_characters), or its row, (n_words,).
+
+        sentence_marks: read words that are spelled like the marks as the marks themselves
+        """
+        if self.config.n_words:
+            return self.word_encoder.ids(words)
+        return encode_words(words, self.config.max_characters, sentence_marks=sentence_marks)
+
+    def mark_ids(self) -> IntArray:
+        """The same of the sentence start and the sentence end."""
+        if self.config.n_words:
+            return self.word_encoder.mark_ids()
+        return encode_marks(self.config.max_characters)
+
     def word_vectors(self, words: Sequence[str], *, sentence_marks: bool = False) -> Tensor:
         """Token layer of each word, (n_words, token_width): a function of its spelling alone."""
-        ids = encode_words(words, self.config.max_characters, sentence_marks=sentence_marks)
-        return self.char_encoder(torch.from_numpy(ids).to(self.device))
+        ids = self.word_ids(words, sentence_marks=sentence_marks)
+        return self.token_encoder(torch.from_numpy(ids).to(self.device))
 
     def mark_vectors(self) -> Tensor:
         """Token layer of the sentence start and the sentence end, (2, token_width)."""
-        ids = encode_marks(self.config.max_characters)
-        return self.char_encoder(torch.from_numpy(ids).to(self.device))
+        return self.token_encoder(torch.from_numpy(self.mark_ids()).to(self.device))
 
     def forward(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..formats.native import EncoderModel
+from ..formats.native import EncoderModel, n_parameters
 
 if TYPE_CHECKING:
     from ..formats.translator import TranslationModel
@@ -115,7 +115,7 @@ def translation_card(
         **{key: info["translation"][key] for key in ("bleu", "signature", "perplexity")},
         **model.settings,
         input_width=model.encoder.config.to_dict()["input_width"],
-        n_parameters=_n_parameters(model.encoder),
+        n_parameters=n_parameters(model.encoder.weights),
         sizes=_sizes(model.encoder),
         files=", ".join(f"`{_file_names(name)}`" for name in config.train),
         n_pairs=len(pairs),
@@ -173,14 +173,9 @@ def adapted_card(config: PretrainConfig, model: EncoderModel, corpus: Corpus) ->
 def _head(model: EncoderModel) -> str:
     return HEAD.format(
         **{key: model.info[key] for key in HEAD_KEYS},
-        n_parameters=_n_parameters(model),
+        n_parameters=n_parameters(model.weights),
         sizes=_sizes(model),
     )
-
-
-def _n_parameters(model: EncoderModel) -> int:
-    buffers = ("layer_mean", "layer_deviation")
-    return sum(w.numel() for name, w in model.weights.items() if name not in buffers)
 
 
 def _sizes(model: EncoderModel) -> str:

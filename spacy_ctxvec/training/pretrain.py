@@ -6,7 +6,7 @@ The working folder (`training.running`) holds the text as `corpus/` and `heldout
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +145,17 @@ def build_trainer(
     """A trainer of new, random weights."""
     torch.manual_seed(config.training.seed)
     softmax = start_softmax(config, word_counts(train, min(config.n_words, len(train.types))))
-    return LMTrainer(BiLM(config.model), softmax, train, config.training, workers)
+    return LMTrainer(new_bilm(config.model, train), softmax, train, config.training, workers)
+
+
+def new_bilm(sizes: BiLMConfig, train: Corpus) -> BiLM:
+    """A biLM with random weights; one that reads words reads the most frequent ones of `train`."""
+    if not sizes.n_words:
+        return BiLM(sizes)
+    words = train.types[: sizes.n_words]
+    model = BiLM(replace(sizes, n_words=len(words)))
+    model.word_encoder.set_words(words)
+    return model
 
 
 def start_softmax(config: PretrainConfig, counts: IntArray) -> AnySoftmax:
@@ -191,7 +201,7 @@ def write_model(
     folder: Path,
 ) -> Path:
     """Write the trained encoder, its softmax and its card; `load_language_model` reads them."""
-    model = EncoderModel(config.model, trainer.model.state_dict(), info)
+    model = EncoderModel(trainer.model.config, trainer.model.state_dict(), info)
     card = make_card(config, model, trainer.corpus)
     save_native(model, folder, dtype=config.dtype, card=card)
     words = trainer.corpus.types[: trainer.softmax.n_words]

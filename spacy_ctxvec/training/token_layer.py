@@ -12,7 +12,6 @@ from ..nn.bilm import BiLM
 from ..nn.parallel import run_all
 from ..nn.precision import autocast
 from ..nn.window_maximum import EVEN_WORDS
-from ..text.characters import encode_marks, encode_words
 from ..types import IntArray
 
 WORD_GROUPS = 4  # words of like length are encoded together: most need few of the columns
@@ -42,7 +41,7 @@ class TokenLayer:
         return torch.cat(self._halves).index_select(0, self._place)
 
     def backward(self, gradient: Tensor) -> None:
-        """Hand the gradient of `vectors` on to the weights of the character encoder."""
+        """Hand the gradient of `vectors` on to the weights of the token encoder."""
         first, second = self._halves
         in_order = torch.empty_like(gradient)
         in_order[self._place] = gradient
@@ -59,10 +58,9 @@ def _encode(
     *,
     with_marks: bool = False,
 ) -> Tensor:
-    max_characters = model.config.max_characters
-    ids = [encode_words([words[i] for i in group], max_characters) for group in groups]
+    ids = [model.word_ids([words[i] for i in group]) for group in groups]
     if with_marks:
-        ids.insert(0, encode_marks(max_characters))
+        ids.insert(0, model.mark_ids())
     with autocast(model.device, dtype):
         parts = [_encode_evenly(model, part).float() for part in ids if len(part)]
     if not parts:
@@ -71,7 +69,7 @@ def _encode(
 
 
 def _encode_evenly(model: BiLM, ids: IntArray) -> Tensor:
-    """Character ids through the encoder; the last word some more times, for sizes that recur."""
+    """Ids through the token encoder; the last word some more times, for sizes that recur."""
     missing = -len(ids) % EVEN_WORDS
     padded = np.concatenate([ids, np.repeat(ids[-1:], missing, axis=0)])
-    return model.char_encoder(torch.from_numpy(padded).to(model.device))[: len(ids)]
+    return model.token_encoder(torch.from_numpy(padded).to(model.device))[: len(ids)]

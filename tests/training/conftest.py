@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
+from spacy_ctxvec.nn.bilm import BiLMConfig
 from spacy_ctxvec.nn.softmax import WordSoftmax
 from spacy_ctxvec.text.corpus import Corpus
 from spacy_ctxvec.training.lm import LMTrainer
 from spacy_ctxvec.training.lm_config import LMTrainingConfig
+from spacy_ctxvec.training.pretrain import new_bilm
 
 CONFIG = LMTrainingConfig(
     tokens=10**6, batch_tokens=60, unroll=6, n_samples=20, seed=3, threads=False,
@@ -57,7 +58,7 @@ def make(corpus: Corpus, tiny_plain_config: BiLMConfig) -> Make:
         torch.manual_seed(5)
         n_words = min(n_words, len(text.types))
         softmax = WordSoftmax(input_width=sizes.token_width, width=4, n_words=n_words)
-        return LMTrainer(BiLM(sizes), softmax, text, replace(CONFIG, **settings))
+        return LMTrainer(new_bilm(sizes, text), softmax, text, replace(CONFIG, **settings))
 
     return make_trainer
 

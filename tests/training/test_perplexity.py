@@ -135,16 +135,21 @@ RECIPES = {
 }  # fmt: skip
 
 
-DEFAULT = ("original", "sampled", "both")
+DEFAULT = [
+    ("original", "sampled", "both", "characters"),
+    ("original", "sampled", "both", "words"),
+]
 VARIANTS = [
-    pytest.param(*variant, marks=[] if variant == DEFAULT else pytest.mark.slow)
-    for variant in itertools.product(RECIPES, ("sampled", "full"), ("both", "forward"))
+    pytest.param(*variant, marks=[] if variant in DEFAULT else pytest.mark.slow)
+    for variant in itertools.product(
+        RECIPES, ("sampled", "full"), ("both", "forward"), ("characters", "words")
+    )
 ]
 
 
-@pytest.mark.parametrize(("recipe", "softmax", "directions"), VARIANTS)
+@pytest.mark.parametrize(("recipe", "softmax", "directions", "reads"), VARIANTS)
 def test_the_tiny_text_of_the_reference_trainer_is_learned(
-    tmp_path, make, reference, tiny_config, recipe, softmax, directions
+    tmp_path, make, reference, tiny_config, recipe, softmax, directions, reads
 ):
     """Its own test: 50 epochs over two streams bring the perplexity below 20."""
     folder = reference / "bilm-tf" / "train"
@@ -154,6 +159,7 @@ def test_the_tiny_text_of_the_reference_trainer_is_learned(
     sizes = replace(
         tiny_config, hidden_width=16, width=16 if directions == "both" else 8,
         directions=directions, cell_clip=3.0, output_clip=3.0, max_characters=50,
+        n_words=len(vocabulary) if reads == "words" else 0,
     )  # fmt: skip
     assert sizes.token_width == 8
     settings = {
