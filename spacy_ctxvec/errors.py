@@ -223,6 +223,10 @@ NO_BLEU = (
     "BLEU is computed by the package sacrebleu, which cannot be used: {error}. Install it with "
     "`pip install 'spacy-ctxvec[nmt]'`."
 )
+NOT_A_BILM = (
+    "The encoder in {path} is not a biLM but the MT-LSTM of a translation model, which predicts no "
+    "words. Expected a model folder of `spacy ctxvec pretrain`, or an imported biLM."
+)
 NO_TRANSLATOR = (
     "{path} holds no {name}, the translation model that an encoder was trained in. Expected a "
     "model folder of `spacy ctxvec train-nmt`."

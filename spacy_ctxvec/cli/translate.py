@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Annotated, TextIO
 import srsly
 import typer
 from rich.console import Console
+from spacy.tokens import Doc
 
 from .. import errors
 from ..analysis.attention_page import write_attention_page
@@ -108,9 +109,8 @@ def translated(
         )
 
 
-def _words(doc: Sequence[object], lower: bool) -> list[str]:
-    name = "lower_" if lower else "text"
-    return [getattr(token, name) for token in doc if not token.is_space]
+def _words(doc: Doc, lower: bool) -> list[str]:
+    return [token.lower_ if lower else token.text for token in doc if not token.is_space]
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from spacy.attrs import LOWER, ORTH  # type: ignore[import-untyped]
 from spacy.tokens import Doc
 from spacy.vectors import Mode, Vectors
 from spacy.vocab import Vocab
-from thinc.util import to_numpy, xp2torch
+from thinc.util import to_numpy
 from torch import Tensor
 
 from .. import errors
@@ -42,7 +43,7 @@ class StaticWords:
         """Vectors (n_distinct, width) of the distinct words, and the row of each word in them."""
         distinct, inverse = np.unique(batch.keys, return_inverse=True)
         found, _ = self.find(distinct, batch.vocabs)
-        return xp2torch(found).to(module.device), inverse
+        return torch.from_numpy(found).to(module.device), inverse
 
     def find(
         self, keys: NDArray[np.uint64], vocabs: Sequence[Vocab]

@@ -142,7 +142,7 @@ class MTLSTM(Encoder):
 
 
 def _direction(
-    direction: int, lstm: LSTM, x: Tensor, packings: Sequence[Packing]
+    direction: int, lstm: nn.Module, x: Tensor, packings: Sequence[Packing]
 ) -> tuple[Tensor, LSTMState]:
     """One layer's output of one direction, in order of the text; and its states after the first
     packing."""

@@ -29,6 +29,7 @@ from .lm_config import LMTrainingConfig
 from .perplexity import Perplexity, evaluate
 from .pretrain import (
     PretrainConfig,
+    bilm_sizes,
     language_model_run,
     language_of,
     load_language_model,
@@ -108,6 +109,7 @@ class Adaptation:
             self.encoder = load_model(self.folder)
         else:
             self.encoder, self.softmax, self.words = load_language_model(self.folder)
+        self.sizes = bilm_sizes(self.encoder, self.folder)
         if isinstance(self.softmax, AdaptiveSoftmax) and config.new_words:
             raise errors.CtxvecError(errors.ADAPTIVE_WORDS.format(path=self.folder))
         self.pretraining = self._pretraining()
@@ -195,7 +197,7 @@ class Adaptation:
             unit=config.unit,
             max_tokens=config.max_tokens,
             dtype=self.encoder.dtype,
-            model=self.encoder.config,
+            model=self.sizes,
             training=config.training,
         )
 

@@ -230,12 +230,20 @@ def load_language_model(folder: Path) -> tuple[EncoderModel, AnySoftmax, list[st
     CtxvecError where there is no softmax, or one that does not fit the encoder.
     """
     encoder = load_model(folder)
+    sizes = bilm_sizes(encoder, folder)
     softmax, words = load_softmax(folder)
-    found = softmax.state_dict()["projections.0.weight"].shape[1]
-    if found != encoder.config.token_width:
-        expected = f"{encoder.config.token_width}, that of the encoder"
+    found, width = softmax.state_dict()["projections.0.weight"].shape[1], sizes.token_width
+    if found != width:
+        expected = f"{width}, that of the encoder"
         raise errors.malformed_model(folder / SOFTMAX_FILE, "input width", expected, found)
     return encoder, softmax, words
+
+
+def bilm_sizes(model: EncoderModel, path: Path) -> BiLMConfig:
+    """Of a model that has to be a biLM; CtxvecError where it is another encoder."""
+    if not isinstance(model.config, BiLMConfig):
+        raise errors.CtxvecError(errors.NOT_A_BILM.format(path=path))
+    return model.config
 
 
 def language_of(model: EncoderModel, path: Path, given: str | None) -> str:

@@ -151,7 +151,7 @@ def bleu_of(
     CtxvecError without sacrebleu.
     """
     try:
-        from sacrebleu.metrics import BLEU
+        from sacrebleu.metrics.bleu import BLEU
     except ImportError as error:
         raise errors.CtxvecError(errors.NO_BLEU.format(error=error)) from error
     metric: Any = BLEU(tokenize="none", force=True)

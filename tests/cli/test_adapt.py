@@ -15,6 +15,7 @@ from spacy_ctxvec.cli.opening import open_pipeline
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import EncoderModel, load_native, save_native, save_softmax
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
+from spacy_ctxvec.nn.mtlstm import MTLSTM, MTLSTMConfig
 from spacy_ctxvec.nn.softmax import WordSoftmax
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "bank", ".", "river", "a"]
@@ -122,3 +123,11 @@ def test_how_long_to_train() -> None:
     assert training_config(0.5, None, 0.0, 1e-3).epochs == 0.5
     with pytest.raises(CtxvecError):
         training_config(1.0, 5, 0.0, 1e-3)
+
+
+@pytest.mark.parametrize("options", [(), ("--new-softmax",)])
+def test_the_encoder_of_a_translation_model_is_refused(adapt, model, options) -> None:
+    sizes = MTLSTMConfig(3, 4)
+    save_native(EncoderModel(sizes, MTLSTM(sizes).state_dict(), {"lang": "en"}), model)
+    result = adapt(*options)
+    assert result.exit_code == 1 and "is not a biLM" in printed(result)

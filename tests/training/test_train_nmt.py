@@ -6,7 +6,7 @@ import json
 import math
 import os
 import signal
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 from click.testing import Result
 from printing import printed
 from spacy.cli._util import app
+from thinc.api import Config
 from typer.testing import CliRunner
 
 from spacy_ctxvec.errors import CtxvecError
@@ -32,7 +33,7 @@ from spacy_ctxvec.training.nmt_config import NMTTrainingConfig
 from spacy_ctxvec.training.pair_batches import PairReader, n_predictions
 from spacy_ctxvec.training.position import Position
 from spacy_ctxvec.training.running import Progress
-from spacy_ctxvec.training.train_nmt import train_nmt, vectors_of_types
+from spacy_ctxvec.training.train_nmt import NMTRunConfig, train_nmt, vectors_of_types
 from spacy_ctxvec.training.translating import (
     bleu_of,
     evaluate_translation,
@@ -280,6 +281,22 @@ def test_a_held_out_part_is_told_by_the_source_sentence(folder):
         for side in sides
     ]
     assert texts[0] and texts[1] and not texts[0] & texts[1]
+
+
+def test_the_shipped_config(folder):
+    """It spells out every setting that can be changed in a file, and takes its steps."""
+    path = Path(__file__).parents[2] / "configs" / "train_nmt.cfg"
+    block = Config().from_disk(path)["train_nmt"]
+    apart = {"text_folder", "training", "logger"}
+    assert block.keys() - {"training"} == {f.name for f in fields(NMTRunConfig)} - apart
+    (folder / "deu.txt").write_text("\n".join(f"{a}\t{b}" for a, b in sentences() * 9), "utf8")
+    config = read_nmt_config(path, folder)
+    few = replace(config.training, epochs=0.05, batch_pairs=4)
+    config = replace(
+        config, train=["deu.txt"], heldout=["dev.tsv"], vectors=str(folder / "vectors"),
+        hidden_width=8, training=few,
+    )  # fmt: skip
+    assert train_nmt(config, folder / "work") is not None
 
 
 def test_a_translation_model_comes_back_as_it_was(folder):
