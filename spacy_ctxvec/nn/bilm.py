@@ -234,7 +234,10 @@ class BiLM(Encoder):
         sequences = np.arange(len(lengths))
         # The fused kernel is faster on a rectangle; where rows end matters to a carried state.
         pad = self.state is None and self.config.is_plain
-        packings = [Packing.of(lengths + 2, group, pad=pad) for group in groups or [sequences]]
+        packings = [
+            Packing.of(lengths + 2, group, even=len(group) if pad else 1)
+            for group in groups or [sequences]
+        ]
         framed = framed_index(index, lengths)
         tokens = token_positions(lengths)
         seeds = self.dropout_seeds()

@@ -108,7 +108,7 @@ class MTLSTM(Encoder):
         """
         sequences = np.arange(len(lengths))
         # The fused kernel is faster on a rectangle.
-        packings = [Packing.of(lengths, group, pad=True) for group in groups or [sequences]]
+        packings = [Packing.of(lengths, group, even=len(group)) for group in groups or [sequences]]
         layers, _ = self._read(rows_of(vectors, index), packings)
         return torch.stack(layers, dim=1)
 

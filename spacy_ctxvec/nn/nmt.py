@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import linear, nll_loss
 
 from ..checks import check, check_count
 from ..types import IntArray
@@ -29,9 +28,13 @@ from .encoder import rows_of
 from .lstm import LSTMState
 from .mtlstm import MTLSTM, MTLSTMConfig
 from .packing import Packing, inverse
+from .softmax import log_sum_exp
 
 PAD, UNK, BOS, EOS = range(4)
 """Ids of the target words that are none."""
+# Rows that run at a step are as many as a multiple of this: for each new size of a product in
+# bfloat16 the library compiles a kernel of several megabytes and keeps it.
+EVEN_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -78,21 +81,15 @@ class Loss:
 
     total: what is minimised, summed over the predictions, in nats; label smoothing included
     nll: negative log-likelihood alone, summed, in nats
-    n_right: predictions in which no word is more probable than the right one
     """
 
     total: Tensor
     nll: float
-    n_right: int
     n_tokens: int
 
     @property
     def perplexity(self) -> float:
         return math.exp(self.nll / self.n_tokens)
-
-    @property
-    def accuracy(self) -> float:
-        return self.n_right / self.n_tokens
 
 
 @dataclass(frozen=True)
@@ -155,17 +152,23 @@ class Translator(nn.Module):
             (Szegedy et al. 2016, section 7)
         """
         counts = (targets != PAD).sum(axis=1) + 1
-        packing = Packing.of(counts)
+        packing = Packing.of(counts, even=EVEN_ROWS)
         words, following = _framed(targets, counts, packing.forward, vectors.device)
         state, memory = self.start(vectors, lengths, packing.order)
         hidden = self._run(words, packing.batch_sizes.tolist(), state, memory)
-        log_p = self.logits(hidden).log_softmax(dim=1)
-        nll = total = nll_loss(log_p, following, reduction="sum")
+        predicts = following != PAD
+        return self._loss(hidden[predicts], following[predicts], label_smoothing)
+
+    def _loss(self, hidden: Tensor, following: Tensor, label_smoothing: float) -> Loss:
+        """Of predictions from hidden (n, width). Smoothing needs the mean of the logits alone."""
+        weight, bias = self.generator.weight, self.generator.bias
+        log_sums = log_sum_exp(hidden, weight, bias)
+        of_words = (_exact(hidden) * weight[following]).sum(dim=1) + bias[following]
+        nll = total = (log_sums - of_words).sum()
         if label_smoothing:
-            total = torch.lerp(nll, -log_p.mean(dim=1).sum(), label_smoothing)
-        with torch.no_grad():
-            right = log_p.gather(1, following[:, None])[:, 0] == log_p.amax(dim=1)
-        return Loss(total, nll.item(), int(right.sum()), len(following))
+            of_all = _mapped(weight.mean(dim=0, keepdim=True), hidden)[:, 0] + bias.mean()
+            total = torch.lerp(nll, (log_sums - of_all).sum(), label_smoothing)
+        return Loss(total, nll.item(), len(following))
 
     def start(
         self, vectors: Tensor, lengths: IntArray, order: IntArray | None = None
@@ -176,9 +179,12 @@ class Translator(nn.Module):
         order (n_sentences,): number of the sentence in each row, by default as they come
         """
         order = np.arange(len(lengths)) if order is None else order
-        encoded = self.encoder.encode(vectors, lengths)
-        top = self.encoder.dropped(encoded.layers[-1], self._random())
-        layers = [(rows_of(h, order), _exact(rows_of(c, order))) for h, c in encoded.states]
+        # In float32 whatever comes: its sizes never recur, and see EVEN_ROWS.
+        encoded = self.encoder.encode(_exact(vectors), lengths)
+        top = self.encoder.dropped(encoded.layers[-1], self._random()).to(vectors.dtype)
+        layers = [
+            (rows_of(h, order).to(vectors.dtype), rows_of(c, order)) for h, c in encoded.states
+        ]
         state = DecoderState(torch.zeros_like(layers[0][0]), layers)
         return state, self.attention.memory(*_padded(top, lengths, order))
 
@@ -196,8 +202,7 @@ class Translator(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """h~ (n, width) -> one number for each target word, (n, n_target_words)."""
-        weight, bias = (part.to(hidden.dtype) for part in self.generator.parameters())
-        return _exact(linear(hidden, weight, bias))
+        return _mapped(self.generator.weight, hidden) + self.generator.bias
 
     def _random(self) -> torch.Generator | None:
         return self.encoder.dropout_generator(self.encoder.dropout_seeds()[0])
@@ -227,9 +232,9 @@ class Translator(nn.Module):
         embedded = drop(drop(self.embedding(words).to(dtype), random), random)
         first, *others = cast(list[nn.Linear], list(self.decoder))
         parts = [self.config.target_width, 2 * self.config.width]
-        of_words, of_states = first.weight.to(dtype).split(parts, dim=1)
-        start = linear(embedded, of_words, first.bias.to(dtype))
-        maps = [_MapOfSteps(start, of_states, sizes)]
+        of_words, of_states = first.weight.split(parts, dim=1)
+        start = (_mapped(of_words, embedded) + first.bias).to(dtype)
+        maps = [_MapOfSteps(start, of_states.to(dtype), sizes)]
         for layer in (*others, self.attention.combine):
             bias = layer.weight.new_zeros(()) if layer.bias is None else layer.bias
             start = bias.to(dtype).expand(len(words), len(layer.weight))
@@ -257,6 +262,12 @@ def _lstm_cell(gates: Tensor, c: Tensor) -> LSTMState:
     i, f, g, o = gates.chunk(4, dim=1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh().to(o.dtype), c
+
+
+def _mapped(weight: Tensor, x: Tensor) -> Tensor:
+    """W x of rows in their precision, as float32. The library's product with a bias would keep
+    memory of the size of its result for each new size."""
+    return _exact(x @ weight.to(x.dtype).t())
 
 
 def _exact(x: Tensor) -> Tensor:
@@ -319,10 +330,14 @@ def _padded(x: Tensor, lengths: IntArray, order: IntArray) -> tuple[Tensor, Tens
 def _framed(
     targets: IntArray, counts: IntArray, order: IntArray, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """What the decoder reads and what it should predict, (n_tokens,) each, in packed order."""
+    """What the decoder reads and what it should predict, (n_positions,) each, in packed order;
+    PAD where a row runs on after its end."""
     before = np.pad(targets, ((0, 0), (1, 0)), constant_values=BOS)
     after = np.pad(targets, ((0, 0), (0, 1)), constant_values=PAD)
     after[np.arange(len(counts)), counts - 1] = EOS
     running = np.arange(before.shape[1]) < counts[:, None]
     words, following = (torch.from_numpy(side[running][order]) for side in (before, after))
+    ended = np.ones(len(order), dtype=bool)
+    ended[inverse(order)] = False
+    following[torch.from_numpy(ended)] = PAD
     return words.to(device), following.to(device)

@@ -20,8 +20,9 @@ class Packing:
     forward       (n_positions,)  packed position -> flat position
     backward      (n_positions,)  the same, each sequence read from its end
 
-    A padded packing lets all rows run to the end of the longest one: the shorter ones read their
-    last position again and again, which changes nothing but their final state.
+    An even packing lets some rows run on after their end, so that as many run at each step as are
+    a multiple of a number: they read their last position again and again, which changes nothing but
+    their final state. With the number of all rows, the batch is a rectangle.
     """
 
     order: IntArray
@@ -30,9 +31,7 @@ class Packing:
     backward: IntArray
 
     @classmethod
-    def of(
-        cls, lengths: IntArray, sequences: IntArray | None = None, *, pad: bool = False
-    ) -> Packing:
+    def of(cls, lengths: IntArray, sequences: IntArray | None = None, *, even: int = 1) -> Packing:
         """`lengths` (n_all_sequences,) counts the positions of each sequence, 1 or more.
 
         `sequences` are the numbers of those that are read together, by default all of them.
@@ -44,7 +43,8 @@ class Packing:
         steps = np.arange(int(lengths[order[0]]))[:, None]
         last = lengths[order] - 1
         read = np.minimum(steps, last)
-        running = (steps <= last) | pad
+        n_running = -(-(steps <= last).sum(axis=1) // even) * even
+        running = np.arange(len(order)) < n_running[:, None]
         return cls(
             order=order,
             batch_sizes=running.sum(axis=1),

@@ -350,7 +350,7 @@ def test_it_learns_to_copy():
         optimizer.zero_grad()
         (loss.total / len(lengths)).backward()
         optimizer.step()
-    assert loss.perplexity < 1.1 and loss.accuracy > 0.95
+    assert loss.perplexity < 1.1
     source = np.array([7, 4, 5, 6])
     found = translate(model, torch.eye(4)[source - 4], np.array([1, 0, 3]), beam=3, max_length=5)
     assert [hypotheses[0].words for hypotheses in found] == [(7,), (), (4, 5, 6)]

@@ -98,7 +98,6 @@ def test_loss_equals_that_of_single_steps():
     assert loss.n_tokens == len(want) == 11
     nll = -sum(log_p[word] for word, log_p in want)
     assert loss.total.item() == loss.nll == pytest.approx(nll, rel=1e-5)
-    assert loss.n_right == sum(log_p.argmax() == word for word, log_p in want)
 
 
 @torch.no_grad()
@@ -131,9 +130,9 @@ def test_label_smoothing():
     assert loss.total.item() == pytest.approx(library.item(), rel=1e-5)
 
 
-def test_perplexity_and_accuracy():
-    loss = Loss(torch.tensor(0.0), nll=4 * math.log(7), n_right=1, n_tokens=4)
-    assert loss.perplexity == pytest.approx(7) and loss.accuracy == 0.25
+def test_perplexity():
+    loss = Loss(torch.tensor(0.0), nll=4 * math.log(7), n_tokens=4)
+    assert loss.perplexity == pytest.approx(7)
 
 
 def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary():
