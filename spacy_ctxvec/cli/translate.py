@@ -19,7 +19,7 @@ from ..analysis.attention_page import write_attention_page
 from ..formats.translator import TranslationModel, load_translation_model
 from ..nn.beam import SearchSettings
 from ..text.tokenizing import blank_pipeline
-from ..training.running import MODEL
+from ..training.pretrain import model_folder
 from ..training.train_nmt import read_vectors
 from ..training.translating import Translation, translations, word_vectors
 
@@ -54,7 +54,7 @@ def translate_cli(
     json: Annotated[bool, typer.Option("--json", help="One JSON record a line")] = False,
 ) -> None:
     """Translate text, a sentence a line, with a model of `spacy ctxvec train-nmt`."""
-    found = load_translation_model(_model_folder(model))
+    found = load_translation_model(model_folder(model))
     search = SearchSettings(beam, max_length, length_penalty=length_penalty)
     kept: list[Translation] = []
     results = translated(found, _lines(text), vectors, search, copy_unknown=not keep_unknown)
@@ -130,7 +130,3 @@ def _record(translation: Translation) -> dict[str, object]:
         "translation": translation.words,
         "score": round(translation.score, 4),
     }
-
-
-def _model_folder(path: Path) -> Path:
-    return path / MODEL if (path / MODEL).is_dir() else path
