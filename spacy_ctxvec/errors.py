@@ -36,10 +36,6 @@ BAD_COLUMNS = (
     "columns = {found} cannot work. Expected the columns of the source and of the target, counted "
     "from 0."
 )
-BAD_PAIR_SOURCE = (
-    "{found} is no source of pairs. Expected one file with both sides, or two line-aligned files, "
-    "as (source, target)."
-)
 UNEVEN_SOURCES = (
     "{source} matches {n_source} file(s), and {target} matches {n_target}. Expected two "
     "line-aligned files, or as many of the target as of the source; name them one by one."
@@ -203,8 +199,8 @@ BAD_PIPELINE_WEIGHTS = (
 NO_WEIGHTS = (
     "The encoder of '{name}' has no weights: its settings say init = \"random\" and it was neither "
     "initialised nor loaded. Call nlp.initialize(), give it a loader under [initialize.components."
-    '{name}], or set init = "en_sm". A component in [training] frozen_components is not '
-    "initialised; set frozen = true in [components.{name}] instead."
+    '{name}], or, for a biLM, set init = "en_sm". A component in [training] frozen_components is '
+    "not initialised; set frozen = true in [components.{name}] instead."
 )
 UNKNOWN_INIT = 'init = "{found}" is not known. Expected "en_sm" (the shipped model) or "random".'
 SHIPPED_SIZES = (
@@ -227,6 +223,10 @@ NOT_A_BILM = (
     "The encoder in {path} is not a biLM but the MT-LSTM of a translation model, which predicts no "
     "words. Expected a model folder of `spacy ctxvec pretrain`, or an imported biLM."
 )
+NO_TRANSLATOR_VECTORS = (
+    "The model folder holds no static vectors. Name a pipeline that has those the model was "
+    "trained with: --vectors PIPELINE."
+)
 NO_TRANSLATOR = (
     "{path} holds no {name}, the translation model that an encoder was trained in. Expected a "
     "model folder of `spacy ctxvec train-nmt`."
@@ -241,8 +241,8 @@ STATIC_WIDTH = (
     "the vectors that the encoder was trained with, or set input_width to theirs and train anew."
 )
 VECTORS_NOT_A_TABLE = (
-    'vectors = "model" copies the rows of nlp.vocab.vectors, and these are computed (floret or '
-    'custom vectors). Set vectors = "vocab".'
+    "Rows of static vectors cannot be copied: those of the pipeline are computed (floret or custom "
+    'vectors). In a CoVe.v1 layer, set vectors = "vocab"; for training, take a table of vectors.'
 )
 WORDS_WITH_VECTORS = "{found:,} of {words:,} words ({share:.1%}) have a static vector"
 CARRY_IN_CHILD = (
@@ -368,8 +368,8 @@ OTHER_CORPUS = (
     "{expected}. Remove the folder to make it anew, or name another working folder."
 )
 BAD_LOGGER = (
-    "The logger in [pretrain.logger] of the config cannot be used. Name one that is installed, "
-    "with its own settings, or leave out the block. {error}"
+    "The logger of the config ([pretrain.logger] or [train_nmt.logger]) cannot be used. Name one "
+    "that is installed, with its own settings, or leave out the block. {error}"
 )
 NO_TENSORBOARD = (
     "spacy-ctxvec.TensorBoard.v1 needs the package tensorboard, which cannot be imported: {error} "

@@ -21,6 +21,7 @@ from ..formats.detect import load_model
 from ..formats.native import (
     CONFIG_FILE,
     SOFTMAX_FILE,
+    VECTORS_FILE,
     VOCABULARY_FILE,
     WEIGHTS_FILE,
     EncoderModel,
@@ -30,6 +31,7 @@ from ..formats.native import (
     save_softmax,
 )
 from ..layers.encoder import ensure_weights, shim_of
+from ..layers.static_words import StaticWords
 from ..training.curve import CURVE
 from ..training.pretrain import model_folder
 from .opening import first_encoder, is_pipeline, open_pipeline
@@ -118,6 +120,8 @@ def export_pipeline(name: str, out: Path, lang: str | None, force: bool) -> None
     shim = shim_of(component.model)
     shim.adopt(shim.source, model)
     alone = blank(lang or str(nlp.lang))
+    if isinstance(shim.inputs, StaticWords) and shim.inputs.table is None:
+        alone.vocab.vectors = nlp.vocab.vectors  # its words are looked up there
     alone.add_pipe(component.name, source=nlp)
     alone.meta["name"] = model.info.get("name", nlp.meta["name"])
     alone.meta["license"] = model.info.get("licence", "")
@@ -190,4 +194,4 @@ def _own_names(out: Path) -> set[str]:
         meta = read_json_object(out / "meta.json")
         components = [*meta.get("components", []), *meta.get("disabled", [])]
         return {*NOTES, *PIPELINE_FILES, *components}
-    return {*NOTES, CONFIG_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE}
+    return {*NOTES, CONFIG_FILE, WEIGHTS_FILE, VECTORS_FILE, SOFTMAX_FILE, VOCABULARY_FILE}

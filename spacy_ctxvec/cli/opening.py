@@ -67,7 +67,11 @@ def _around(model: EncoderModel) -> Language:
         nlp = spacy.blank(model.info.get("lang", "en"))
     except ImportError:
         nlp = spacy.blank("xx")
-    block = encoder_block(model.config, has_vectors=model.vectors is not None)
+    block = encoder_block(
+        model.config,
+        has_vectors=model.vectors is not None,
+        lower=model.info.get("lower", True),
+    )
     pipe = nlp.add_pipe("ctxvec", config={"model": block})
     assert isinstance(pipe, Ctxvec)
     shim_of(pipe.model).adopt(model.info.get("name", "a loaded model"), model)

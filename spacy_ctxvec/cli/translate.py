@@ -95,7 +95,7 @@ def translated(
     """The translation of each line, in order."""
     table = read_vectors(vectors) if vectors else model.encoder.vectors
     if table is None:
-        raise errors.CtxvecError(errors.NO_STATIC_VECTORS)
+        raise errors.CtxvecError(errors.NO_TRANSLATOR_VECTORS)
     nlp = blank_pipeline(model.settings["source_lang"])
     while chunk := list(islice(lines, LINES)):
         sentences = [_words(nlp.make_doc(line), model.settings["lower"]) for line in chunk]

@@ -79,7 +79,11 @@ def load_translation_model(folder: Path) -> TranslationModel:
     encoder = load_native(folder)
     if not isinstance(encoder.config, MTLSTMConfig):
         raise errors.malformed_model(folder, "encoder", "an MT-LSTM", "a biLM")
-    words = (folder / WORDS_FILE).read_text("utf8").split("\n")[:-1]
+    try:
+        words = (folder / WORDS_FILE).read_text("utf8").split("\n")[:-1]
+    except (OSError, UnicodeDecodeError) as error:
+        expected = "the target words as UTF-8 text, one a line"
+        raise errors.malformed_model(folder / WORDS_FILE, "words", expected, error) from error
     try:
         config = NMTConfig(**settings.pop("sizes"), encoder=encoder.config)
     except (KeyError, TypeError, ValueError) as error:

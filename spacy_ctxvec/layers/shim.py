@@ -157,7 +157,7 @@ class EncoderShim(Shim):
         try:
             weights = safetensors.torch.load(message["weights"])
             vectors = WordTable.from_bytes(message["vectors"]) if "vectors" in message else None
-        except (KeyError, TypeError, SafetensorError) as error:
+        except (KeyError, TypeError, ValueError, SafetensorError) as error:
             problem = errors.BAD_PIPELINE_WEIGHTS.format(error=error)
             raise errors.MalformedModelError(problem) from error
         load_weights(self._model, weights)

@@ -72,7 +72,7 @@ def forward(
 
 def init(model: Model[Any, Any], X: Any = None, Y: Any = None) -> Model[Any, Any]:
     encoder, mix, *rest = model.layers
-    encoder.initialize()
+    encoder.initialize(X)
     if not scalar_mix.is_settled(mix):
         scalar_mix.settle(mix, *layer_statistics(encoder, X or ()))
     for layer in rest:

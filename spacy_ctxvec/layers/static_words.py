@@ -70,8 +70,9 @@ class StaticWords:
             self._check_width(docs[0].vocab.vectors.shape[1], docs[0].vocab)
             self.table = table_of(docs[0].vocab)
         batch = self.batch(docs, max(1, max(map(len, docs))))
-        _, has_vector = self.find(batch.keys, batch.vocabs)
-        n_words, n_found = len(has_vector), int(has_vector.sum())
+        words, counts = np.unique(batch.keys, return_counts=True)
+        _, has_vector = self.find(words, batch.vocabs)
+        n_words, n_found = int(counts.sum()), int(counts[has_vector].sum())
         log = logger.info if 2 * n_found >= n_words else logger.warning
         share = n_found / max(1, n_words)
         log(errors.WORDS_WITH_VECTORS.format(found=n_found, words=n_words, share=share))

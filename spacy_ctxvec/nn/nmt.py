@@ -166,7 +166,7 @@ class Translator(nn.Module):
         of_words = (_exact(hidden) * weight[following]).sum(dim=1) + bias[following]
         nll = total = (log_sums - of_words).sum()
         if label_smoothing:
-            of_all = _mapped(weight.mean(dim=0, keepdim=True), hidden)[:, 0] + bias.mean()
+            of_all = _exact(hidden) @ weight.mean(dim=0) + bias.mean()
             total = torch.lerp(nll, (log_sums - of_all).sum(), label_smoothing)
         return Loss(total, nll.item(), len(following))
 

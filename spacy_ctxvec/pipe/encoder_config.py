@@ -9,10 +9,12 @@ from ..nn.architectures import EncoderConfig
 from ..nn.mtlstm import MTLSTMConfig
 
 
-def encoder_block(config: EncoderConfig, *, has_vectors: bool = False) -> dict[str, Any]:
+def encoder_block(
+    config: EncoderConfig, *, has_vectors: bool = False, lower: bool = True
+) -> dict[str, Any]:
     """For [components.NAME.model], where the weights will be given to it.
 
-    has_vectors: whether the model brings static vectors
+    has_vectors, lower: of an MT-LSTM, whether it brings static vectors and reads lower-cased words
     """
     if isinstance(config, MTLSTMConfig):
         return {
@@ -21,5 +23,6 @@ def encoder_block(config: EncoderConfig, *, has_vectors: bool = False) -> dict[s
             "input_width": config.input_width,
             "n_layers": config.n_layers,
             "vectors": "model" if has_vectors else "vocab",
+            "lower": lower,
         }
     return {"@architectures": "spacy-ctxvec.BiLM.v1", **config.to_dict(), "init": RANDOM}

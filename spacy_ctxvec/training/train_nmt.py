@@ -5,16 +5,19 @@ The working folder (`training.running`) holds the text as `pairs/` and `heldout/
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import srsly
 import torch
 
 from .. import __version__, errors
-from ..formats.native import EncoderModel
+from ..checks import check, check_count, is_count
+from ..formats.native import DTYPES, EncoderModel, read_json_object
 from ..formats.translator import MARKS, TranslationModel, save_translation_model
 from ..formats.word_table import WordTable
 from ..nn.beam import SearchSettings
@@ -30,9 +33,10 @@ from .nmt import NMTTrainer
 from .nmt_config import NMTTrainingConfig
 from .pretrain import problem_lines
 from .reporting import stand_in
-from .running import Progress, Run, train_in
+from .running import CHECKPOINT, Progress, Run, train_in
 from .translating import (
     Quality,
+    bleu_metric,
     evaluate_translation,
     translations,
     word_vectors,
@@ -43,6 +47,7 @@ LONGEST_HELDOUT = 200  # words of a side; longer pairs are left out of held-out 
 STATISTICS_PAIRS = 1000
 SAMPLES = 10
 LENGTH_PENALTY = 1.0
+START = "start.json"
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,16 @@ class NMTRunConfig:
     training: NMTTrainingConfig = field(default_factory=NMTTrainingConfig)
     logger: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check(self, "dtype", self.dtype in DTYPES, " or ".join(DTYPES))
+        check(self, "lower", isinstance(self.lower, bool), "true or false")
+        for name in ("train", "heldout"):
+            check(self, name, isinstance(getattr(self, name), list), "a list of files")
+        two = len(self.columns) == 2 and all(is_count(column, 0) for column in self.columns)
+        check(self, "columns", two, "two numbers from 0 on: of the source and of the target")
+        for name in ("max_tokens", "n_target_words", "min_count"):
+            check_count(self, name, 1)
+
 
 @dataclass(frozen=True)
 class Texts:
@@ -101,12 +116,13 @@ def train_nmt(
     gpu_id: int = -1,
 ) -> Path | None:
     """Run, or continue, the training that `config` describes; see `train_in`."""
+    bleu_metric()  # better missed now than after an epoch
     progress = progress or Progress()
     search = SearchSettings(beam=config.training.beam, max_length=config.training.max_length)
     run = NMTRun(
         logger=config.logger,
         prepare=lambda n: prepare(config, work, progress, n_process=n),
-        build=lambda texts, workers: build_trainer(config, texts, workers),
+        build=lambda texts, workers: begin(config, texts, workers, work),
         evaluate=lambda trainer, texts: _rounded(quality(trainer, texts, search)),
         finish=lambda trainer, texts, folder: finish(config, trainer, texts, folder),
         stand_in=lambda trainer: stand_in(
@@ -146,6 +162,20 @@ def read_vectors(name: str) -> WordTable:
         message = errors.NO_VECTORS_PIPELINE.format(path=name, error="it holds no vectors")
         raise errors.CtxvecError(message)
     return table_of(vocab)
+
+
+def begin(config: NMTRunConfig, texts: Texts, workers: Workers, work: Path) -> NMTTrainer:
+    """A trainer; CtxvecError if the checkpoint in `work` began with other vectors."""
+    found = {"vectors": f"{zlib.crc32(texts.vectors.to_bytes()):08x}"}
+    if (work / CHECKPOINT).exists():
+        began = read_json_object(work / START) if (work / START).exists() else {}
+        if began != found:
+            message = errors.OTHER_START.format(
+                folder=work, field="vectors", found=began.get("vectors"), expected=found["vectors"]
+            )
+            raise errors.CtxvecError(message)
+    srsly.write_json(work / START, found)
+    return build_trainer(config, texts, workers)
 
 
 def build_trainer(config: NMTRunConfig, texts: Texts, workers: Workers | None = None) -> NMTTrainer:
@@ -197,6 +227,7 @@ def finish(config: NMTRunConfig, trainer: NMTTrainer, texts: Texts, folder: Path
         "lang": config.source_lang,
         "tokenization": f'spacy.blank("{config.source_lang}"), without white space'
         + ", lower-cased" * config.lower,
+        "lower": config.lower,
         "licence": config.licence,
         "made_with": f"spacy-ctxvec {__version__}",
         "tokens_seen": trainer.tokens,
@@ -220,8 +251,10 @@ def finish(config: NMTRunConfig, trainer: NMTTrainer, texts: Texts, folder: Path
 def measure_layers(trainer: NMTTrainer) -> None:
     """Store mean and deviation of every number of every layer over some of the training text."""
     layers = []
-    for numbers in trainer.reader.in_order()[:: max(1, len(trainer.pairs) // STATISTICS_PAIRS)]:
-        vectors, lengths = trainer.reader.sources(numbers)
+    batches = trainer.reader.in_order()
+    n_batches = min(len(batches), max(1, STATISTICS_PAIRS // trainer.config.batch_pairs))
+    for number in np.linspace(0, len(batches) - 1, n_batches, dtype=int):
+        vectors, lengths = trainer.reader.sources(batches[number])
         encoder = trainer.model.encoder
         layers.append(encoder(vectors.to(encoder.device), np.arange(lengths.sum()), lengths))
     trainer.model.encoder.set_statistics(torch.cat(layers))

@@ -49,6 +49,13 @@ class Quality:
     n_pairs: int
 
 
+def check_width(found: int, model: Translator) -> None:
+    """CtxvecError where static vectors of this width are not what the model reads."""
+    expected = model.config.encoder.input_width
+    if found != expected:
+        raise errors.CtxvecError(errors.STATIC_WIDTH.format(found=found, expected=expected))
+
+
 def word_vectors(table: WordTable, words: Sequence[str]) -> FloatArray:
     """Vectors (n_words, width), zeros for words without one."""
     keys = np.array([get_string_id(word) for word in words], dtype=np.uint64)
@@ -93,6 +100,7 @@ def _batch(
     words = [word for sentence in sentences for word in sentence]
     lengths = np.array([len(sentence) for sentence in sentences])
     vectors = torch.from_numpy(vectors_of(words)).to(model.encoder.device)
+    check_width(vectors.shape[1], model)
     results = translate(model, vectors, lengths, **asdict(search))
     for sentence, hypotheses in zip(sentences, results):
         best = hypotheses[0]
@@ -150,12 +158,17 @@ def bleu_of(
 
     CtxvecError without sacrebleu.
     """
-    try:
-        from sacrebleu.metrics.bleu import BLEU
-    except ImportError as error:
-        raise errors.CtxvecError(errors.NO_BLEU.format(error=error)) from error
-    metric: Any = BLEU(tokenize="none", force=True)
+    metric = bleu_metric()
     score = metric.corpus_score(
         [" ".join(words) for words in translated], [[" ".join(words) for words in references]]
     )
     return score.score, str(metric.get_signature())
+
+
+def bleu_metric() -> Any:
+    """Of tokenised text; CtxvecError without sacrebleu."""
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+    except ImportError as error:
+        raise errors.CtxvecError(errors.NO_BLEU.format(error=error)) from error
+    return BLEU(tokenize="none", force=True)

@@ -11,6 +11,7 @@ import spacy
 import torch
 from printing import printed
 from spacy.cli._util import app
+from spacy.strings import get_string_id
 from toys import trained
 from typer.testing import CliRunner, Result
 
@@ -23,7 +24,9 @@ from spacy_ctxvec.formats.native import (
     save_native,
     save_softmax,
 )
+from spacy_ctxvec.formats.word_table import WordTable
 from spacy_ctxvec.nn.bilm import BiLM
+from spacy_ctxvec.nn.mtlstm import MTLSTM, MTLSTMConfig
 from spacy_ctxvec.nn.softmax import WordSoftmax
 
 TEXT = "The bank of the river, and a bank."
@@ -167,3 +170,42 @@ def test_there_must_be_a_model(tmp_path: Path) -> None:
     result = export(tmp_path / "begun", tmp_path / "out")
     assert result.exit_code == 1 and "come to its end" in printed(result)
     assert not (tmp_path / "out").exists()
+
+
+def cove_model(tmp_path: Path, *, own_vectors: bool) -> Path:
+    """An MT-LSTM as a model folder with vectors, or as a pipeline whose vocab has them."""
+    sizes = MTLSTMConfig(5, 4)
+    words = np.array([get_string_id(word) for word in ("bank", "river")], dtype=np.uint64)
+    vectors = np.arange(10, dtype="float32").reshape(2, 5)
+    table = WordTable.of(words, np.arange(2), vectors) if own_vectors else None
+    info = {"lang": "en", "name": "toy"}
+    save_native(EncoderModel(sizes, MTLSTM(sizes).state_dict(), info, table), tmp_path / "cove")
+    if own_vectors:
+        return tmp_path / "cove"
+    nlp = spacy.blank("en")
+    for word, vector in zip(("bank", "river"), vectors):
+        nlp.vocab.set_vector(word, vector)
+    block = {"@architectures": "spacy-ctxvec.CoVe.v1", "width": 8, "input_width": 5}
+    nlp.add_pipe("ctxvec", config={"model": block})
+    loader = {"@misc": "spacy-ctxvec.load_model.v1", "path": str(tmp_path / "cove")}
+    nlp.config["initialize"]["components"]["ctxvec"] = {"loader": loader}
+    nlp.initialize()
+    nlp.to_disk(tmp_path / "pipeline")
+    return tmp_path / "pipeline"
+
+
+@pytest.mark.parametrize("own_vectors", [True, False])
+def test_an_mt_lstm_takes_its_vectors_along(tmp_path: Path, own_vectors: bool) -> None:
+    source, out = cove_model(tmp_path, own_vectors=own_vectors), tmp_path / "out"
+    want = open_pipeline(str(source))(TEXT)._.ctxvec.layers
+    for _ in range(2):
+        result = export(source, out, "--format", "spacy", "--force")
+        assert result.exit_code == 0, result.output
+    assert np.array_equal(spacy.load(out)(TEXT)._.ctxvec.layers, want) and want.any()
+
+
+def test_a_model_with_vectors_is_replaced_when_asked(tmp_path: Path) -> None:
+    source = cove_model(tmp_path, own_vectors=True)
+    for _ in range(2):
+        assert export(source, tmp_path / "out", "--force").exit_code == 0
+    assert (tmp_path / "out" / "vectors.safetensors").exists()

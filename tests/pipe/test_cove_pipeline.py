@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import spacy
+import srsly
 import torch
 from spacy.util import registry
 from spacy.vectors import Vectors
@@ -129,6 +130,29 @@ def test_vectors_of_the_model_need_no_vocab(tmp_path):
 def test_vectors_of_the_vocab_are_not_saved_twice():
     nlp, _ = initialised(vectors="vocab")
     assert b"vectors" not in shim_of(nlp.get_pipe("ctxvec").model).to_bytes()
+
+
+def test_an_encoder_of_a_component_of_its_own_keeps_its_vectors():
+    fix_random_seed(0)
+    nlp = with_vectors(spacy.blank("en"))
+    own = {
+        "@architectures": "spacy-ctxvec.Tok2Vec.v1",
+        "encoder": {"@architectures": COVE, **SIZES, "vectors": "model"},
+        "mix": {"@architectures": "spacy-ctxvec.ScalarMix.v1"},
+    }
+    nlp.add_pipe("tagger", config={"model": component_model("tagger", own)})
+    nlp.initialize(lambda: examples(nlp))
+    shims = [shim for node in nlp.get_pipe("tagger").model.walk() for shim in node.shims]
+    assert len(shims[0].inputs.table.keys) == len(WORDS)
+
+
+def test_damaged_vectors_of_a_saved_pipeline():
+    nlp, _ = initialised(vectors="model")
+    shim = shim_of(nlp.get_pipe("ctxvec").model)
+    message = srsly.msgpack_loads(shim.to_bytes())
+    message["vectors"] = message["vectors"][:50]
+    with pytest.raises(CtxvecError, match="Save the pipeline again"):
+        shim.from_bytes(srsly.msgpack_dumps(message))
 
 
 def test_two_processes(tmp_path):

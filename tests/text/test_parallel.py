@@ -108,7 +108,7 @@ def test_names_of_sources(tmp_path):
         ("gone.tsv", "No file in .* matches .*gone.tsv"),
         (("1.en", "gone.de"), "No file in .* matches .*gone.de"),
         (("*.en", "1.de"), r"\*\.en matches 2 file\(s\), and .*1\.de matches 1"),
-        (("1.en", "1.de", "2.en"), "is no source of pairs.*two line-aligned"),
+        (("1.en", "1.de", "2.en"), "names no parallel text.*two line-aligned"),
     ],
 )
 def test_names_that_do_not_fit(tmp_path, source, message):

@@ -19,10 +19,12 @@ from spacy.cli._util import app
 from thinc.api import Config
 from typer.testing import CliRunner
 
+from spacy_ctxvec.cli.opening import first_encoder, open_pipeline
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.detect import load_model
 from spacy_ctxvec.formats.translator import MARKS, load_translation_model
 from spacy_ctxvec.formats.word_table import WordTable
+from spacy_ctxvec.layers.encoder import shim_of
 from spacy_ctxvec.nn.beam import SearchSettings
 from spacy_ctxvec.nn.mtlstm import MTLSTMConfig
 from spacy_ctxvec.nn.nmt import BOS, EOS, PAD, UNK, NMTConfig, Translator
@@ -306,7 +308,54 @@ def test_a_translation_model_comes_back_as_it_was(folder):
     assert model.translator.config.encoder == MTLSTMConfig(6, 12)
 
 
+def other_vectors(folder: Path, width: int) -> Path:
+    nlp = spacy.blank("en")
+    for word in NOUNS:
+        nlp.vocab.set_vector(word, np.full(width, len(word), dtype="float32"))
+    nlp.to_disk(folder / f"vectors_{width}")
+    return folder / f"vectors_{width}"
+
+
+def test_other_vectors_than_those_of_the_run_are_noticed(folder):
+    assert train(folder).exit_code == 0
+    result = train(folder, "--vectors", other_vectors(folder, 6))
+    assert result.exit_code == 1 and "began with vectors" in printed(result)
+
+
+def test_vectors_of_another_width_translate_nothing(folder):
+    assert train(folder).exit_code == 0
+    (folder / "in.txt").write_text("the cat sees the dog .\n", "utf8")
+    command = ["translate", folder / "work", folder / "in.txt", "-o", folder / "out.txt"]
+    result = run(*command, "--vectors", other_vectors(folder, 4))
+    assert result.exit_code == 1 and "width 4" in printed(result)
+    assert not list(folder.glob("out.txt*"))
+
+
+def test_a_model_that_tells_capitals_apart_is_opened_as_one(folder):
+    config = replace(read_nmt_config(folder / "toy.cfg", folder), lower=False)
+    short = replace(config, training=replace(config.training, epochs=0.1))
+    assert train_nmt(short, folder / "work") is not None
+    component = first_encoder(open_pipeline(str(folder / "work" / "model")))
+    assert shim_of(component.model).inputs.lower is False
+
+
+def test_damaged_files_of_a_translation_model(folder):
+    assert train(folder).exit_code == 0
+    model = folder / "work" / "model"
+    for name in ("target.txt", "translator.json", "translator.safetensors", "vectors.safetensors"):
+        whole = (model / name).read_bytes()
+        for damaged in (b"", b"\xff" * 9, whole[: len(whole) // 2]):
+            (model / name).write_bytes(damaged)
+            with pytest.raises(CtxvecError, match=name.split(".")[0]):
+                load_translation_model(model)
+        (model / name).write_bytes(whole)
+    assert load_translation_model(model).words
+
+
 BAD = {
+    "wrong dtype": ("target_width = 8", 'dtype = "fp16"', "dtype"),
+    "one column": ("target_width = 8", "columns = [0]", "columns"),
+    "a file, not a list": ('train = ["train.tsv"]', 'train = "train.tsv"', "a list of files"),
     "no vectors": ('vectors = "', 'vectors = "/nowhere', "static vectors"),
     "uneven files": ('train = ["train.tsv"]', 'train = [["en.txt", "de.txt"]]', "lines"),
     "no text": ('train = ["train.tsv"]', 'train = ["absent.tsv"]', "absent.tsv"),

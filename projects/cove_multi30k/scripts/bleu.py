@@ -17,7 +17,7 @@ from typing import Annotated
 import srsly
 import typer
 
-from spacy_ctxvec.errors import NO_STATIC_VECTORS, CtxvecError
+from spacy_ctxvec.errors import NO_TRANSLATOR_VECTORS, CtxvecError
 from spacy_ctxvec.formats.translator import MARKS, TranslationModel, load_translation_model
 from spacy_ctxvec.nn.beam import SearchSettings
 from spacy_ctxvec.text.corpus import SPECIALS
@@ -58,7 +58,7 @@ def measure(
     """Of the pairs of two files."""
     table = read_vectors(vectors) if vectors else model.encoder.vectors
     if table is None:
-        raise CtxvecError(NO_STATIC_VECTORS)
+        raise CtxvecError(NO_TRANSLATOR_VECTORS)
     with TemporaryDirectory() as folder:
         pairs = build_pair_corpus(
             [(str(source), str(target))], Path(folder) / "pairs", max_tokens=LONGEST_HELDOUT,
