@@ -358,7 +358,7 @@ def test_training_lowers_the_perplexity(tmp_path, make, tiny_plain_config, direc
     [
         ("softmax", "hierarchical"),
         ("sampler", "uniform"),
-        ("optimizer", "sgd"),
+        ("optimizer", "lion"),
         ("schedule", "steps"),
         ("carry", "sentence"),
         ("precision", "float8"),

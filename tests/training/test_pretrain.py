@@ -144,7 +144,7 @@ def test_a_shipped_config_makes_a_few_steps(run, name, tmp_path):
     path = Path(__file__).parents[2] / "configs" / f"{name}.cfg"
     text = tmp_path / "text"
     config = read_pretrain_config(path, text)
-    assert config.training.tokens == 45_000_000
+    assert config.training.tokens >= 45_000_000
     changed = replace(
         config,
         train=["a.txt"],
