@@ -21,7 +21,7 @@ from ..nn.beam import SearchSettings
 from ..text.tokenizing import blank_pipeline
 from ..training.pretrain import model_folder
 from ..training.train_nmt import read_vectors
-from ..training.translating import Translation, translations, word_vectors
+from ..training.translating import Translation, translations
 
 LINES = 1024  # read and translated together
 MAX_ON_PAGE = 200
@@ -62,7 +62,7 @@ def translate_cli(
         for translation in results:
             line = srsly.json_dumps(_record(translation)) if json else " ".join(translation.words)
             out.write(f"{line}\n")
-            if len(kept) < MAX_ON_PAGE:
+            if show_attention and len(kept) < MAX_ON_PAGE:
                 kept.append(translation)
     if show_attention:
         write_attention_page(kept, show_attention)
@@ -103,7 +103,7 @@ def translated(
             model.translator,
             model.words,
             sentences,
-            lambda w: word_vectors(table, w),
+            table,
             search,
             copy_unknown=copy_unknown,
         )

@@ -71,28 +71,18 @@ class SearchSettings:
 
 @torch.no_grad()
 def translate(
-    model: Translator,
-    vectors: Tensor,
-    lengths: IntArray,
-    *,
-    beam: int = 5,
-    max_length: int = 100,
-    min_length: int = 0,
-    length_penalty: float = 0.0,
-    unknown: bool = True,
+    model: Translator, vectors: Tensor, lengths: IntArray, settings: SearchSettings
 ) -> list[list[Hypothesis]]:
-    """Up to `beam` translations of each sentence, the best first.
+    """Up to `settings.beam` translations of each sentence, the best first.
 
     vectors (n_tokens, input_width): of the source words, sentence after sentence
     lengths (n_sentences,): source words of each sentence; one without words has the empty
         translation alone
-    the others: see `SearchSettings`
 
     What greedy search would find is never lost to others, so that the best translation ranks at
     least as high. Of equal hypotheses, those with smaller ids come first. A sentence's translations
     depend on its batch by rounding alone.
     """
-    settings = SearchSettings(beam, max_length, min_length, length_penalty, unknown)
     nothing = Hypothesis((), 0.0, 0.0, np.zeros((0, 0), dtype=np.float32))
     found: list[list[Hypothesis]] = [[] if length else [nothing] for length in lengths]
     sentences = np.flatnonzero(lengths)
@@ -101,29 +91,6 @@ def translate(
         for sentence, hypotheses in zip(sentences, search.run()):
             found[sentence] = hypotheses
     return found
-
-
-def greedy(
-    model: Translator,
-    vectors: Tensor,
-    lengths: IntArray,
-    *,
-    max_length: int = 100,
-    min_length: int = 0,
-    unknown: bool = True,
-) -> list[Hypothesis]:
-    """The translation of each sentence whose every word is the most probable one after those before
-    it; arguments as for `translate`."""
-    found = translate(
-        model,
-        vectors,
-        lengths,
-        beam=1,
-        max_length=max_length,
-        min_length=min_length,
-        unknown=unknown,
-    )
-    return [hypotheses[0] for hypotheses in found]
 
 
 def replace_unknown(

@@ -57,9 +57,9 @@ class Corpus:
         CtxvecError if a file is missing, cut off or unreadable; changes within it, `verify` finds.
         """
         folder = Path(folder)
-        meta = _read_meta(folder)
+        meta = read_meta(folder, FORMAT)
         for name, expected in meta["files"].items():
-            _check(folder / name, "size in bytes", expected["bytes"], _size(folder / name))
+            check_built(folder / name, "size in bytes", expected["bytes"], _size(folder / name))
         names = [name for name in meta["files"] if name.startswith(SHARD)]
         shards = [_read(_mapped, folder / name) for name in names]
         return cls(
@@ -132,20 +132,22 @@ class Corpus:
         if self.folder is not None:
             for name, expected in self.meta["files"].items():
                 found = fingerprint(self.folder / name)
-                _check(self.folder / name, "checksum", expected["crc32"], found["crc32"])
+                check_built(self.folder / name, "checksum", expected["crc32"], found["crc32"])
 
 
-def _read_meta(folder: Path) -> dict[str, Any]:
+def read_meta(folder: Path, format_: int | str) -> dict[str, Any]:
+    """The meta.json of a folder of this format; CtxvecError where it is none."""
     path = folder / META
     if not path.exists():
         raise errors.CtxvecError(errors.NO_CORPUS.format(folder=folder, name=META))
     meta = _read(_parsed, path)
     found = meta.get("format") if isinstance(meta, dict) else None
-    _check(path, "format", FORMAT, found)
+    check_built(path, "format", format_, found)
     return meta
 
 
-def _check(path: Path, what: str, expected: object, found: object) -> None:
+def check_built(path: Path, what: str, expected: object, found: object) -> None:
+    """CtxvecError unless a file is what was written when the corpus was built."""
     if found != expected:
         message = errors.BAD_CORPUS.format(path=path, what=what, expected=expected, found=found)
         raise errors.CtxvecError(message)

@@ -9,7 +9,6 @@ The folder holds
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from .. import errors
 from ..types import IntArray
-from .corpus import META, Corpus, fingerprint
+from .corpus import META, Corpus, check_built, fingerprint, read_meta
 from .lines import Problems
 from .pair_tokenizing import PAIR_KINDS, PairTokenizer, TokenizedPairs, source_keys
 from .parallel import COLUMNS, KEYS, Pair, PairSource, find_sources, read_pairs, sentences_of
@@ -54,10 +53,10 @@ class PairCorpus:
         together; changes within files, `verify` finds.
         """
         folder = Path(folder)
-        meta = _read_meta(folder)
+        meta = read_meta(folder, FORMAT)
         source, target = (Corpus.open(folder / side) for side in SIDES)
         for name, expected in meta["files"].items():
-            _check(folder / name, "checksum", expected, fingerprint(folder / name))
+            check_built(folder / name, "checksum", expected, fingerprint(folder / name))
         return cls(source, target, meta)
 
     @classmethod
@@ -210,25 +209,3 @@ class PairWriter:
             | {"duplicate_pairs": n_duplicates(self.hashes)},
         }
         write_meta(self.folder, meta | known, [f"{side}/{META}" for side in SIDES])
-
-
-def _read_meta(folder: Path) -> dict[str, Any]:
-    path = folder / META
-    try:
-        meta = json.loads(path.read_text("utf8"))
-    except FileNotFoundError as error:
-        raise errors.CtxvecError(errors.NO_CORPUS.format(folder=folder, name=META)) from error
-    except (OSError, ValueError) as error:
-        raise _bad(path, "content", "as built", error) from error
-    _check(path, "format", FORMAT, meta.get("format") if isinstance(meta, dict) else None)
-    return meta
-
-
-def _check(path: Path, what: str, expected: object, found: object) -> None:
-    if found != expected:
-        raise _bad(path, what, expected, found)
-
-
-def _bad(path: Path, what: str, expected: object, found: object) -> errors.CtxvecError:
-    message = errors.BAD_CORPUS.format(path=path, what=what, expected=expected, found=found)
-    return errors.CtxvecError(message)

@@ -32,11 +32,6 @@ class PairBatch:
     lengths: IntArray
     targets: IntArray
 
-    @property
-    def n_predictions(self) -> int:
-        """Of every target word, and of the end of every sentence."""
-        return int((self.targets != PAD).sum()) + len(self.targets)
-
 
 class PairReader:
     """Batches of pairs of like length; their order is a function of (corpus, seed) alone.

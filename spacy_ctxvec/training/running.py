@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -82,15 +83,14 @@ def train_in(
     setup_logger = resolve_logger(run.logger)
     work.mkdir(parents=True, exist_ok=True)
     with joined_workers(gpu_id) as workers:
-        if workers.is_first:
-            run.prepare(n_process)
+        texts = run.prepare(n_process) if workers.is_first else None
         workers.wait()  # the others open what the first one has built
-        texts = run.prepare(1)
+        texts = run.prepare(1) if texts is None else texts
         trainer = run.build(texts, workers)
         checkpoint = work / CHECKPOINT
         if checkpoint.exists():
             trainer.resume(checkpoint)
-        make_nlp = lambda: run.stand_in(trainer)  # noqa: E731
+        make_nlp = partial(run.stand_in, trainer)
         with Reports(trainer, work, progress or Progress(), setup_logger, make_nlp) as reports:
             finished = trainer.train(
                 checkpoint=checkpoint,

@@ -39,6 +39,7 @@ from .translating import (
     bleu_metric,
     evaluate_translation,
     translations,
+    word_keys,
     word_vectors,
 )
 from .workers import Workers
@@ -270,7 +271,7 @@ def samples(trainer: NMTTrainer, texts: Texts, words: Sequence[str]) -> list[dic
         trainer.model,
         words,
         chosen,
-        lambda found: word_vectors(texts.vectors, found),
+        texts.vectors,
         SearchSettings(length_penalty=LENGTH_PENALTY),
     )
     return [
@@ -281,9 +282,7 @@ def samples(trainer: NMTTrainer, texts: Texts, words: Sequence[str]) -> list[dic
 
 def vectors_of_types(table: WordTable, types: Sequence[str]) -> WordTable:
     """The vectors of the words of a corpus alone, in half precision."""
-    from spacy.strings import get_string_id
-
-    keys = np.array([get_string_id(word) for word in types[len(SPECIALS) :]], dtype=np.uint64)
+    keys = word_keys(types[len(SPECIALS) :])
     vectors, has_vector = table.find(keys)
     rows = vectors[has_vector].astype(np.float16)
     return WordTable.of(keys[has_vector], np.arange(len(rows)), rows)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from spacy.strings import get_string_id
 
 from .. import errors
@@ -58,15 +59,19 @@ def check_width(found: int, model: Translator) -> None:
 
 def word_vectors(table: WordTable, words: Sequence[str]) -> FloatArray:
     """Vectors (n_words, width), zeros for words without one."""
-    keys = np.array([get_string_id(word) for word in words], dtype=np.uint64)
-    return table.find(keys)[0]
+    return table.find(word_keys(words))[0]
+
+
+def word_keys(words: Sequence[str]) -> NDArray[np.uint64]:
+    """What a table of vectors knows words by, (n_words,)."""
+    return np.array([get_string_id(word) for word in words], dtype=np.uint64)
 
 
 def translations(
     model: Translator,
     target_words: Sequence[str],
     sentences: Sequence[list[str]],
-    vectors_of: Callable[[Sequence[str]], FloatArray],
+    table: WordTable,
     search: SearchSettings,
     *,
     copy_unknown: bool = True,
@@ -74,7 +79,7 @@ def translations(
     """The best translation of each sentence, in order; an empty one for an empty sentence.
 
     target_words: of the model, marks first
-    vectors_of: the static vectors of words
+    table: the static vectors of words
     copy_unknown: put the source word that was looked at most where the model knows no word
     """
     for start in range(0, len(sentences), POOL):
@@ -84,7 +89,7 @@ def translations(
         for first in range(0, len(pool), SENTENCES):
             numbers = by_length[first : first + SENTENCES]
             batch = [pool[i] for i in numbers]
-            made = _batch(model, target_words, batch, vectors_of, search, copy_unknown)
+            made = _batch(model, target_words, batch, table, search, copy_unknown)
             found.update(zip(numbers, made))
         yield from (found[i] for i in range(len(pool)))
 
@@ -93,15 +98,15 @@ def _batch(
     model: Translator,
     target_words: Sequence[str],
     sentences: Sequence[list[str]],
-    vectors_of: Callable[[Sequence[str]], FloatArray],
+    table: WordTable,
     search: SearchSettings,
     copy_unknown: bool,
 ) -> Iterator[Translation]:
     words = [word for sentence in sentences for word in sentence]
     lengths = np.array([len(sentence) for sentence in sentences])
-    vectors = torch.from_numpy(vectors_of(words)).to(model.encoder.device)
+    vectors = torch.from_numpy(word_vectors(table, words)).to(model.encoder.device)
     check_width(vectors.shape[1], model)
-    results = translate(model, vectors, lengths, **asdict(search))
+    results = translate(model, vectors, lengths, search)
     for sentence, hypotheses in zip(sentences, results):
         best = hypotheses[0]
         made = [target_words[i] for i in best.words]
@@ -132,9 +137,7 @@ def evaluate_translation(
         loss = model.loss(batch.vectors.to(model.encoder.device), batch.lengths, batch.targets)
         nll, n_tokens = nll + loss.nll, n_tokens + loss.n_tokens
         n_unknown += int((batch.targets == UNK).sum())
-    made = translations(
-        model, target_words, side_words(pairs, 0), lambda words: word_vectors(table, words), search
-    )
+    made = translations(model, target_words, side_words(pairs, 0), table, search)
     bleu, signature = bleu_of([t.words for t in made], side_words(pairs, 1))
     return Quality(
         perplexity=math.exp(nll / n_tokens),

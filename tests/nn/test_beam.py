@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_ctxvec.errors import CtxvecError
+from spacy_ctxvec.nn import beam as search
 from spacy_ctxvec.nn.attention import Memory
-from spacy_ctxvec.nn.beam import greedy, largest, replace_unknown, translate
+from spacy_ctxvec.nn.beam import Hypothesis, SearchSettings, largest, replace_unknown
 from spacy_ctxvec.nn.mtlstm import MTLSTMConfig
 from spacy_ctxvec.nn.nmt import BOS, EOS, PAD, UNK, DecoderState, NMTConfig, Translator
 
@@ -40,6 +41,16 @@ def vectors(lengths: np.ndarray = LENGTHS, seed: int = 1) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     shape = (int(lengths.sum()), INPUT_WIDTH)
     return 2 * torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def translate(
+    model: Translator, vectors: torch.Tensor, lengths: np.ndarray, **limits
+) -> list[list[Hypothesis]]:
+    return search.translate(model, vectors, lengths, SearchSettings(**limits))
+
+
+def greedy(model: Translator, vectors: torch.Tensor, lengths: np.ndarray, **limits):
+    return [found[0] for found in translate(model, vectors, lengths, beam=1, **limits)]
 
 
 def penalty(words: tuple[int, ...], alpha: float) -> float:
