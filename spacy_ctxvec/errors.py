@@ -72,7 +72,8 @@ EMPTY_CORPUS = (
 )
 NO_PAIRS = (
     "No pairs are left. Left out, by reason: {problems}; files without pairs: {empty_files}. Check "
-    "the paths, or raise max_tokens."
+    "the paths, or raise max_tokens. Without files under `heldout`, one pair in a hundred is held "
+    "out, which may be none of a few: name files there."
 )
 NO_CORPUS = "There is no corpus in {folder}: no file {name}. Build it first, or check the path."
 BAD_CORPUS = (
@@ -131,8 +132,16 @@ TWO_LENGTHS = (
     "them; --hours may come on top."
 )
 NOT_FOR_PIPELINE = (
-    "A pipeline keeps the encoder alone, in float32: {option} is for --format native. Leave one of "
-    "them out."
+    "Pipelines and PyTorch files keep the encoder alone, in float32: {option} is for --format "
+    "native. Leave one of them out."
+)
+NOT_AN_MTLSTM = (
+    "{path} holds a biLM. Expected the encoder of a translation model (CoVe): only that has the "
+    "layout of a .pth file; see --format."
+)
+FILE_IN_USE = (
+    "{path} is there already. Name a file that is not, or replace a file (never a folder) with "
+    "--force."
 )
 NO_SOFTMAX_IN_PIPELINE = (
     "The pipeline {path} holds encoders alone. To export a softmax, name the model folder that "
@@ -243,6 +252,10 @@ STATIC_WIDTH = (
 VECTORS_NOT_A_TABLE = (
     "Rows of static vectors cannot be copied: those of the pipeline are computed (floret or custom "
     'vectors). In a CoVe.v1 layer, set vectors = "vocab"; for training, take a table of vectors.'
+)
+VECTORS_OF_LOWER_CASE = (
+    'nlp.vocab.vectors has the vectors of lower-cased words (attr = "LOWER"), and the copy in the '
+    "model is looked up by words as they are written. Set lower = true in its [model] block."
 )
 WORDS_WITH_VECTORS = "{found:,} of {words:,} words ({share:.1%}) have a static vector"
 CARRY_IN_CHILD = (

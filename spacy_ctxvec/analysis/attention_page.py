@@ -9,6 +9,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from ..assets import FOLDER
+from ..formats.native import replace_file
 
 if TYPE_CHECKING:
     from ..training.translating import Translation
@@ -20,7 +21,7 @@ def write_attention_page(found: Sequence[Translation], path: Path) -> None:
     """One table a sentence: source words across, translation down, darker is more attention."""
     template = Template((FOLDER / TEMPLATE).read_text("utf8"))
     tables = "\n".join(map(_table, found)) or "<p>No sentence was translated.</p>"
-    path.write_text(template.substitute(n=len(found), tables=tables), "utf8")
+    replace_file(path, template.substitute(n=len(found), tables=tables).encode("utf8"))
 
 
 def _table(translation: Translation) -> str:

@@ -1,7 +1,8 @@
-"""`spacy ctxvec export`: a model as a folder of its own, or as a pipeline for `spacy.load`."""
+"""`spacy ctxvec export`: a model as a folder, a pipeline for `spacy.load`, or a file for others."""
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +14,12 @@ from typing import Annotated
 
 import spacy
 import srsly
+import torch
 import typer
 from spacy.language import Language
 
 from .. import errors
+from ..formats.cove import pth_arrays
 from ..formats.detect import load_model
 from ..formats.native import (
     CONFIG_FILE,
@@ -27,11 +30,13 @@ from ..formats.native import (
     EncoderModel,
     load_softmax,
     read_json_object,
+    replace_file,
     save_native,
     save_softmax,
 )
 from ..layers.encoder import ensure_weights, shim_of
 from ..layers.static_words import StaticWords
+from ..nn.mtlstm import MTLSTMConfig
 from ..training.curve import CURVE
 from ..training.pretrain import model_folder
 from .opening import first_encoder, is_pipeline, open_pipeline
@@ -43,6 +48,10 @@ PIPELINE_FILES = ("config.cfg", "meta.json", "tokenizer", "vocab")
 class Format(str, Enum):
     native = "native"
     spacy = "spacy"
+    pth = "pth"
+
+
+KINDS = {Format.native: "Model folder", Format.spacy: "Pipeline", Format.pth: "PyTorch file"}
 
 
 class Dtype(str, Enum):
@@ -52,9 +61,14 @@ class Dtype(str, Enum):
 
 def export_cli(
     model: Annotated[str, typer.Argument(help="Model, working folder or saved pipeline")],
-    out: Annotated[Path, typer.Argument(help="Folder to write")],
+    out: Annotated[Path, typer.Argument(help="Folder to write; of pth, the file")],
     form: Annotated[
-        Format, typer.Option("--format", "-f", help="Model folder, or pipeline for spacy.load")
+        Format,
+        typer.Option(
+            "--format",
+            "-f",
+            help="Model folder, pipeline for spacy.load, or CoVe's weights as an LSTM of PyTorch",
+        ),
     ] = Format.native,
     dtype: Annotated[
         Dtype | None, typer.Option("--dtype", help="Of the weights; default: as they are")
@@ -70,21 +84,24 @@ def export_cli(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
-    """Write the encoder of a model or pipeline as a model folder, or as a pipeline."""
+    """Write the encoder of a model or pipeline in another form."""
     if form is Format.native:
         export_native(model, out, dtype and dtype.value, lang, with_softmax, force)
     else:
         refuse_native_options(with_softmax, dtype)
-        export_pipeline(model, out, lang, force)
-    files = sorted(path for path in out.rglob("*") if path.is_file())
+        if form is Format.spacy:
+            export_pipeline(model, out, lang, force)
+        else:
+            export_pth(model, out, force)
+    files = [out] if out.is_file() else sorted(path for path in out.rglob("*") if path.is_file())
     n_bytes = sum(path.stat().st_size for path in files)
     if json:
-        names = [path.relative_to(out).as_posix() for path in files]
+        names = [path.relative_to(out if out.is_dir() else out.parent).as_posix() for path in files]
         record = {"out": str(out), "format": form.value, "files": names, "bytes": n_bytes}
         typer.echo(srsly.json_dumps(record))
     else:
-        kind = "Model folder" if form is Format.native else "Pipeline"
-        typer.echo(f"{kind}: {out} ({len(files)} files, {n_bytes / 1e6:.1f} MB)")
+        n_files = f"{len(files)} files, " if out.is_dir() else ""
+        typer.echo(f"{KINDS[form]}: {out} ({n_files}{n_bytes / 1e6:.1f} MB)")
 
 
 def export_native(
@@ -94,13 +111,9 @@ def export_native(
 
     dtype: of the weights; None leaves them as they are
     """
-    if is_pipeline(name):
-        if with_softmax:
-            raise errors.CtxvecError(errors.NO_SOFTMAX_IN_PIPELINE.format(path=name))
-        source, model = None, encoder_of(open_pipeline(name))
-    else:
-        source = model_folder(Path(name))
-        model = load_model(source)
+    source, model = opened(name)
+    if source is None and with_softmax:
+        raise errors.CtxvecError(errors.NO_SOFTMAX_IN_PIPELINE.format(path=name))
     dtype = dtype or model.dtype
     softmax = load_softmax(source) if source and with_softmax else None
     with emptied(out, force) as new:
@@ -127,6 +140,27 @@ def export_pipeline(name: str, out: Path, lang: str | None, force: bool) -> None
     alone.meta["license"] = model.info.get("licence", "")
     with emptied(out, force) as new:
         alone.to_disk(new)
+
+
+def export_pth(name: str, out: Path, force: bool) -> None:
+    """Write the weights of an MT-LSTM in the layout of the published file of CoVe."""
+    _, model = opened(name)
+    if not isinstance(model.config, MTLSTMConfig):
+        raise errors.CtxvecError(errors.NOT_AN_MTLSTM.format(path=name))
+    if out.is_dir() or (out.exists() and not force):
+        raise errors.CtxvecError(errors.FILE_IN_USE.format(path=out))
+    data = io.BytesIO()
+    torch.save(pth_arrays(model), data)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(out, data.getvalue())
+
+
+def opened(name: str) -> tuple[Path | None, EncoderModel]:
+    """The model folder of that name and its model; no folder, and the encoder, of a pipeline."""
+    if is_pipeline(name):
+        return None, encoder_of(open_pipeline(name))
+    source = model_folder(Path(name))
+    return source, load_model(source)
 
 
 def encoder_of(nlp: Language) -> EncoderModel:

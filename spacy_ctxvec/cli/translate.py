@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -12,14 +12,14 @@ from typing import Annotated, TextIO
 import srsly
 import typer
 from rich.console import Console
-from spacy.tokens import Doc
 
 from .. import errors
 from ..analysis.attention_page import write_attention_page
 from ..formats.translator import TranslationModel, load_translation_model
 from ..nn.beam import SearchSettings
-from ..text.tokenizing import blank_pipeline
-from ..training.pretrain import model_folder
+from ..text.lines import LineReader, Problems
+from ..text.pair_tokenizing import SideTokenizer
+from ..training.pretrain import model_folder, problem_lines
 from ..training.train_nmt import read_vectors
 from ..training.translating import Translation, translations
 
@@ -30,7 +30,8 @@ MAX_ON_PAGE = 200
 def translate_cli(
     model: Annotated[Path, typer.Argument(help="Model or working folder of train-nmt")],
     text: Annotated[
-        Path, typer.Argument(help="File with a sentence a line; `-`: standard input")
+        Path,
+        typer.Argument(help="File with a sentence a line, compressed or not; `-`: standard input"),
     ] = Path("-"),
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Default: standard output")
@@ -53,20 +54,44 @@ def translate_cli(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON record a line")] = False,
 ) -> None:
-    """Translate text, a sentence a line, with a model of `spacy ctxvec train-nmt`."""
+    """Translate text, a sentence a line, with a model of `spacy ctxvec train-nmt`.
+
+    Line n of the output belongs to line n of the text; it is empty where that is, or where that
+    cannot be read.
+    """
     found = load_translation_model(model_folder(model))
     search = SearchSettings(beam, max_length, length_penalty=length_penalty)
+    console, problems = Console(stderr=True), Problems()
+    lines = (line or "" for line in LineReader(text, problems).in_place())
+    results = translated(found, lines, vectors, search, copy_unknown=not keep_unknown)
     kept: list[Translation] = []
-    results = translated(found, _lines(text), vectors, search, copy_unknown=not keep_unknown)
-    with _written(output) as out:
-        for translation in results:
+    with _written(output) as out, _counted(results, console, shown=output is not None) as counted:
+        for translation in counted:
             line = srsly.json_dumps(_record(translation)) if json else " ".join(translation.words)
             out.write(f"{line}\n")
             if show_attention and len(kept) < MAX_ON_PAGE:
                 kept.append(translation)
+    for line in problem_lines({"problems": problems.as_dict()}):
+        console.print(f"{text}: {line}", markup=False, highlight=False)
     if show_attention:
         write_attention_page(kept, show_attention)
-        Console(stderr=True).print(f"Attention: {show_attention}", markup=False)
+        console.print(f"Attention: {show_attention}", markup=False)
+
+
+@contextmanager
+def _counted(
+    results: Iterable[Translation], console: Console, *, shown: bool
+) -> Iterator[Iterator[Translation]]:
+    """The results; on a terminal, with a line that tells how many there have been."""
+    with console.status("Translating") if shown else nullcontext() as status:
+
+        def counted() -> Iterator[Translation]:
+            for n, result in enumerate(results, start=1):
+                yield result
+                if status:
+                    status.update(f"Translating: {n:,} sentences")
+
+        yield counted()
 
 
 @contextmanager
@@ -96,32 +121,17 @@ def translated(
     table = read_vectors(vectors) if vectors else model.encoder.vectors
     if table is None:
         raise errors.CtxvecError(errors.NO_TRANSLATOR_VECTORS)
-    nlp = blank_pipeline(model.settings["source_lang"])
+    tokenizer = SideTokenizer(model.settings["source_lang"], model.settings["lower"])
     while chunk := list(islice(lines, LINES)):
-        sentences = [_words(nlp.make_doc(line), model.settings["lower"]) for line in chunk]
+        tokenizer.start_if_full()
         yield from translations(
             model.translator,
             model.words,
-            sentences,
+            list(map(tokenizer.words, chunk)),
             table,
             search,
             copy_unknown=copy_unknown,
         )
-
-
-def _words(doc: Doc, lower: bool) -> list[str]:
-    return [token.lower_ if lower else token.text for token in doc if not token.is_space]
-
-
-def _lines(path: Path) -> Iterator[str]:
-    if str(path) == "-":
-        yield from (line.rstrip("\n") for line in sys.stdin)
-        return
-    try:
-        with path.open(encoding="utf8") as file:
-            yield from (line.rstrip("\n") for line in file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.CtxvecError(errors.UNREADABLE_TEXT.format(path=path, error=error)) from error
 
 
 def _record(translation: Translation) -> dict[str, object]:

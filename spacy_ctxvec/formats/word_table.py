@@ -38,6 +38,10 @@ class WordTable:
         order = np.argsort(keys, kind="stable")
         return cls(keys[order], rows[order], vectors)
 
+    def __deepcopy__(self, memo: object) -> WordTable:
+        """Itself: no table is ever changed, and one may be most of a pipeline's memory."""
+        return self
+
     @property
     def width(self) -> int:
         return self.vectors.shape[1]

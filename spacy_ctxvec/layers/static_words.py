@@ -68,6 +68,8 @@ class StaticWords:
             return
         if self.source == "model" and self.table is None:
             self._check_width(docs[0].vocab.vectors.shape[1], docs[0].vocab)
+            if self._attribute(docs[0].vocab) == LOWER and not self.lower:
+                raise errors.CtxvecError(errors.VECTORS_OF_LOWER_CASE)
             self.table = table_of(docs[0].vocab)
         batch = self.batch(docs, max(1, max(map(len, docs))))
         words, counts = np.unique(batch.keys, return_counts=True)

@@ -15,7 +15,7 @@ from .lines import Problems
 from .settings import settings_of
 from .sources import Document, find_files, mixed_documents
 from .tokenizing import ChunkTokenizer
-from .workers import Chunk, tokenized_chunks
+from .workers import tokenized_chunks
 from .writing import SHARD_TOKENS, CorpusWriter, new_folder
 
 CHUNK_CHARACTERS = 1_000_000
@@ -70,7 +70,9 @@ def build_corpus(
     return Corpus.open(folder)
 
 
-def document_chunks(documents: Iterable[Document], problems: Problems) -> Iterator[Chunk]:
+def document_chunks(
+    documents: Iterable[Document], problems: Problems
+) -> Iterator[tuple[list[Document], Problems]]:
     """Documents together, about a million characters; with the problems of reading just these.
 
     Handing on the problems with the documents keeps both independent of how far is read ahead.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import IO, Any
 
@@ -108,6 +109,15 @@ class LineReader:
                 elif (line := self._checked(raw)) is not None:
                     yield line
         self._refuse_if_bad()
+
+    def in_place(self) -> Iterator[str | None]:
+        """Every line, so that line n is the n-th: None for one that is dropped."""
+        n_told = 0
+        for line in self:
+            yield from repeat(None, self.number - n_told - 1)
+            yield line
+            n_told = self.number
+        yield from repeat(None, self.number - n_told)
 
     def bad(self, kind: str) -> None:
         """Count the present line as bad."""

@@ -150,15 +150,11 @@ def build_pair_corpus(
     if part is not None:
         pairs = pairs_of_part(pairs, part, fractions)
     keys_of_excluded = source_keys(excluded, source_lang, lower)
-    # `tokenized_chunks` hands on what it gets, though its annotations name documents alone.
-    make: Any = partial(
-        PairTokenizer, source_lang, target_lang, lower, max_tokens, keys_of_excluded
-    )
-    chunks: Any = pair_chunks(pairs, problems)
-    results: Any = tokenized_chunks(chunks, make, n_process)
+    make = partial(PairTokenizer, source_lang, target_lang, lower, max_tokens, keys_of_excluded)
+    chunks = pair_chunks(pairs, problems)
     with new_folder(folder) as new:
         writer = PairWriter(new, shard_tokens)
-        with closing(results):
+        with closing(tokenized_chunks(chunks, make, n_process)) as results:
             for tokenized, found in results:
                 writer.add(tokenized, found)
                 progress(len(tokenized))

@@ -66,6 +66,9 @@ class SideTokenizer:
         """spaCy's ids of the words, which are the same in every process, (n_words,)."""
         return word_ids(self.nlp.tokenizer(text), self.attribute)
 
+    def words(self, text: str) -> list[str]:
+        return [self.nlp.vocab.strings[key] for key in self(text).tolist()]
+
     def pieces(self, hashes: list[Hashes]) -> Pieces:
         """What this has returned for some texts, with their words."""
         words, ids = distinct_words(hashes, self.nlp.vocab.strings)

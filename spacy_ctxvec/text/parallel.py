@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat, zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeGuard
 
@@ -115,7 +115,7 @@ def _whole_pairs(pairs: Iterable[Pair], name: str, problems: Problems) -> Iterat
 
 def _aligned_pairs(source: Path, target: Path, problems: Problems) -> Iterator[Pair]:
     a, b = LineReader(source, problems), LineReader(target, problems)
-    for left, right in zip_longest(_lines_in_place(a), _lines_in_place(b)):
+    for left, right in zip_longest(a.in_place(), b.in_place()):
         if left is not None and right is not None:
             yield Pair(left, right, a.place)
     if a.number != b.number:
@@ -123,16 +123,6 @@ def _aligned_pairs(source: Path, target: Path, problems: Problems) -> Iterator[P
             source=source, target=target, n_source=a.number, n_target=b.number
         )
         raise errors.CtxvecError(message)
-
-
-def _lines_in_place(lines: LineReader) -> Iterator[str | None]:
-    """Every line, so that line n is the n-th: None for one that the reader drops."""
-    n_told = 0
-    for line in lines:
-        yield from repeat(None, lines.number - n_told - 1)
-        yield line
-        n_told = lines.number
-    yield from repeat(None, lines.number - n_told)
 
 
 def _pairs_of_file(

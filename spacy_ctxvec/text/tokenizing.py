@@ -142,12 +142,20 @@ class ChunkTokenizer:
 
 
 def blank_pipeline(lang: str) -> Any:
+    """`spacy.blank`, whose tokenizer knows again as many words as its vocabulary may hold.
+
+    spaCy's own limit of 10,000 is right for a service; through a large text it analyses every rarer
+    word each time anew, and takes several times as long.
+    """
     import spacy
 
     try:
-        return spacy.blank(lang)
+        nlp = spacy.blank(lang)
     except ImportError as error:
         raise errors.CtxvecError(errors.NO_LANGUAGE.format(found=lang, error=error)) from error
+    if hasattr(nlp.tokenizer, "max_cache_size"):  # some languages' tokenizers are of other kinds
+        nlp.tokenizer.max_cache_size = MAX_LEXEMES
+    return nlp
 
 
 def word_ids(doc: Doc, attribute: str = "ORTH") -> Hashes:

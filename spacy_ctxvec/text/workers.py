@@ -1,4 +1,4 @@
-"""Chunks of documents through tokenisers in other processes: in order, with flat memory."""
+"""Chunks of texts through tokenisers in other processes: in order, with flat memory."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 from .. import errors
 from .lines import Problems
-from .sources import Document
-from .tokenizing import ChunkTokenizer, Tokenized
 
-# Documents, and what was wrong in the files while they were read.
-Chunk: TypeAlias = "tuple[list[Document], Problems]"
+Text = TypeVar("Text")  # a document, or a pair of sentences
+Result = TypeVar("Result")
 CHUNKS_AHEAD = 3  # for each process: one at work, and two that wait
 
-_tokenizer: ChunkTokenizer | None = None  # a worker's own
+_tokenizer: Callable[[Any], Any] | None = None  # a worker's own
 
 
 def tokenized_chunks(
-    chunks: Iterable[Chunk], make: Callable[[], ChunkTokenizer], n_process: int
-) -> Generator[tuple[Tokenized, Problems], None, None]:
+    chunks: Iterable[tuple[list[Text], Problems]],
+    make: Callable[[], Callable[[list[Text]], Result]],
+    n_process: int,
+) -> Generator[tuple[Result, Problems], None, None]:
     """Tokenise each chunk; the results come in the chunks' order, whatever `n_process` is.
 
+    A chunk is some texts, and what was wrong in the files while they were read; that is handed on.
     n_process -1 is one for each core. `make` has to be picklable. Whatever fails, here or in a
     worker, raises CtxvecError; what fails while chunks are read does so after the results of the
     chunks before.
@@ -34,12 +35,12 @@ def tokenized_chunks(
     tokenizer = make()  # in the parent as well, where a wrong setting tells what is wrong
     n_process = (os.cpu_count() or 1) if n_process == -1 else n_process
     if n_process <= 1:
-        for documents, problems in chunks:
-            yield _clear(tokenizer, documents), problems
+        for texts, problems in chunks:
+            yield _clear(tokenizer, texts), problems
         return
     pool = ProcessPoolExecutor(n_process, initializer=_start, initargs=(make,))
     try:
-        pending: deque[tuple[Future[Tokenized], Problems]] = deque()
+        pending: deque[tuple[Future[Result], Problems]] = deque()
         for submitted in _submitted(pool, chunks):
             pending.append(submitted)
             if len(pending) >= CHUNKS_AHEAD * n_process:
@@ -52,13 +53,13 @@ def tokenized_chunks(
 
 
 def _submitted(
-    pool: ProcessPoolExecutor, chunks: Iterable[Chunk]
-) -> Iterator[tuple[Future[Tokenized], Problems]]:
+    pool: ProcessPoolExecutor, chunks: Iterable[tuple[list[Text], Problems]]
+) -> Iterator[tuple[Future[Any], Problems]]:
     try:
-        for documents, problems in chunks:
-            yield _clear(pool.submit, _work, documents), problems
+        for texts, problems in chunks:
+            yield _clear(pool.submit, _work, texts), problems
     except errors.CtxvecError as error:
-        failed: Future[Tokenized] = Future()
+        failed: Future[Any] = Future()
         failed.set_exception(error)
         yield failed, Problems()
 
@@ -74,7 +75,7 @@ def _clear(function: Callable[..., Any], *args: Any) -> Any:
         raise errors.CtxvecError(message) from error
 
 
-def _start(make: Callable[[], ChunkTokenizer]) -> None:
+def _start(make: Callable[[], Callable[[Any], Any]]) -> None:
     global _tokenizer
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _tokenizer = make()
@@ -88,6 +89,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work(documents: list[Document]) -> Tokenized:
+def _work(texts: list[Any]) -> Any:
     assert _tokenizer is not None
-    return _tokenizer(documents)
+    return _tokenizer(texts)

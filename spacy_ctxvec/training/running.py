@@ -32,14 +32,14 @@ AnyTrainer = TypeVar("AnyTrainer", bound=Trainer[Any, Any])
 class Progress:
     """Where the run tells how far it is; the default tells nobody.
 
-    corpus: gets the name of what is prepared, and how many tokens were added
+    corpus: gets the name of what is prepared, and how many tokens, or pairs, were added
     problems: gets a line for each kind of fault that was found in the text
     training: gets the record of every evaluation
     tick: gets a short one about once a second (`training.reporting.Ticker`)
     advice: gets a line on what was left undone, and why
     """
 
-    corpus: Callable[[str, int], None] = lambda what, n_tokens: None
+    corpus: Callable[[str, int], None] = lambda what, n: None
     problems: Callable[[str], None] = lambda line: None
     training: Callable[[dict[str, Any]], None] = lambda record: None
     tick: Callable[[dict[str, Any]], None] = lambda record: None

@@ -24,8 +24,9 @@ from ..nn.beam import SearchSettings
 from ..nn.mtlstm import MTLSTMConfig
 from ..nn.nmt import NMTConfig, Translator
 from ..text.corpus import SPECIALS
+from ..text.lines import Problems
 from ..text.pair_corpus import PairCorpus, build_pair_corpus
-from ..text.parallel import PairSource, find_sources
+from ..text.parallel import PairSource, find_sources, read_pairs
 from ..text.settings import check_settings, pair_settings_of
 from ..types import IntArray
 from .card import translation_card
@@ -134,18 +135,29 @@ def train_nmt(
 
 
 def prepare(config: NMTRunConfig, work: Path, progress: Progress, *, n_process: int = 1) -> Texts:
-    """The pairs, built where they are missing, the held-out ones over the types of the others."""
+    """The pairs, built where they are missing, the held-out ones over the types of the others.
+
+    No sentence that is held out is among the sources of training.
+    """
     vectors = read_vectors(config.vectors)
     whole = bool(config.heldout)
     train = _pairs(
         config, work / "pairs", config.train, progress, n_process=n_process,
         part=None if whole else "train", max_tokens=config.max_tokens,
+        exclude_sources=heldout_sources(config),
     )  # fmt: skip
     heldout = _pairs(
         config, work / "heldout", config.heldout or config.train, progress, n_process=n_process,
         part=None if whole else "dev", max_tokens=LONGEST_HELDOUT,
     )  # fmt: skip
     return Texts(train, heldout.recoded(train.source.types, train.target.types), vectors)
+
+
+def heldout_sources(config: NMTRunConfig) -> frozenset[str]:
+    """The source sentences of the held-out files."""
+    files = [_source(config.text_folder, name) for name in config.heldout]
+    pairs = read_pairs(files, Problems(), columns=(config.columns[0], config.columns[1]))
+    return frozenset(pair.source for pair in pairs)
 
 
 def read_vectors(name: str) -> WordTable:
@@ -297,6 +309,7 @@ def _pairs(
     n_process: int,
     part: str | None,
     max_tokens: int,
+    exclude_sources: frozenset[str] = frozenset(),
 ) -> PairCorpus:
     """The pairs in `folder`, built if they are missing, checked if they are there."""
     sources = [_source(config.text_folder, name) for name in names]
@@ -307,6 +320,7 @@ def _pairs(
         "max_tokens": max_tokens,
         "columns": (config.columns[0], config.columns[1]),
         "part": part,
+        "exclude_sources": exclude_sources,
     }
     if (folder / "meta.json").exists():
         pairs = PairCorpus.open(folder)

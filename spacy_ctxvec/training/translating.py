@@ -20,7 +20,8 @@ from ..text.pair_corpus import PairCorpus
 from ..types import FloatArray
 from .pair_batches import PairReader
 
-SENTENCES = 64  # translated at once
+SENTENCES = 64  # translated at once, and
+PADDED_WORDS = 1 << 13  # so many words of them, when all are as long as the longest
 POOL = 4096  # sentences sorted by length together
 
 
@@ -86,12 +87,22 @@ def translations(
         pool = sentences[start : start + POOL]
         found: dict[int, Translation] = {}
         by_length = sorted(range(len(pool)), key=lambda i: len(pool[i]))
-        for first in range(0, len(pool), SENTENCES):
-            numbers = by_length[first : first + SENTENCES]
+        for numbers in _groups(by_length, [len(pool[i]) for i in by_length]):
             batch = [pool[i] for i in numbers]
             made = _batch(model, target_words, batch, table, search, copy_unknown)
             found.update(zip(numbers, made))
         yield from (found[i] for i in range(len(pool)))
+
+
+def _groups(numbers: Sequence[int], lengths: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Sentences to be translated at once; `lengths` are theirs, and do not fall."""
+    first = 0
+    for i, length in enumerate(lengths):
+        n = i - first + 1
+        if n > SENTENCES or (n > 1 and n * length > PADDED_WORDS):
+            yield numbers[first:i]
+            first = i
+    yield numbers[first:]
 
 
 def _batch(

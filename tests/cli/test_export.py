@@ -209,3 +209,30 @@ def test_a_model_with_vectors_is_replaced_when_asked(tmp_path: Path) -> None:
     for _ in range(2):
         assert export(source, tmp_path / "out", "--force").exit_code == 0
     assert (tmp_path / "out" / "vectors.safetensors").exists()
+
+
+@pytest.mark.parametrize("from_pipeline", [False, True])
+def test_cove_goes_out_as_the_published_file(tmp_path: Path, from_pipeline: bool) -> None:
+    source, out = cove_model(tmp_path, own_vectors=True), tmp_path / "out" / "cove.pth"
+    if from_pipeline:
+        assert export(source, tmp_path / "pipeline", "--format", "spacy").exit_code == 0
+    result = export(
+        tmp_path / "pipeline" if from_pipeline else source, out, "--format", "pth", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert record["files"] == ["cove.pth"] and record["bytes"] == out.stat().st_size
+    lstm = torch.nn.LSTM(5, 4, num_layers=2, bidirectional=True)
+    lstm.load_state_dict(torch.load(out, weights_only=True))
+    weights = load_model(source).weights
+    assert torch.equal(lstm.weight_hh_l1_reverse, weights["backward_lstms.1.weight_hh"].float())
+    before = out.read_bytes()
+    again = export(source, out, "--format", "pth")
+    assert again.exit_code == 1 and "--force" in printed(again) and out.read_bytes() == before
+    assert export(source, out, "--format", "pth", "--force").exit_code == 0
+
+
+def test_a_bilm_has_no_such_file(work: Path, tmp_path: Path) -> None:
+    result = export(work, tmp_path / "x.pth", "--format", "pth")
+    assert result.exit_code == 1 and "biLM" in printed(result)
+    assert not (tmp_path / "x.pth").exists()

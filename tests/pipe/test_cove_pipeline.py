@@ -238,6 +238,22 @@ def test_floret_vectors_are_computed():
         nlp.initialize(lambda: examples(nlp))
 
 
+def test_vectors_of_lower_cased_words_are_not_copied_for_others():
+    """Words as they are written would be looked for among keys that are all lower-cased."""
+    nlp = cove_pipeline(vectors_width=0, vectors="model", lower=False)
+    data = np.ones((1, 5), dtype="float32")
+    nlp.vocab.vectors = Vectors(data=data, keys=["alice"], strings=nlp.vocab.strings, attr="LOWER")
+    with pytest.raises(CtxvecError, match="lower = true"):
+        nlp.initialize(lambda: examples(nlp))
+
+
+def test_copies_share_the_vectors_of_a_model():
+    nlp, _ = initialised(vectors="model")
+    model = nlp.get_pipe("ctxvec").model
+    table = shim_of(model).inputs.table
+    assert table is not None and shim_of(model.copy()).inputs.table is table
+
+
 def test_odd_widths_are_refused():
     make = registry.architectures.get(COVE)
     with pytest.raises(CtxvecError, match="width"):

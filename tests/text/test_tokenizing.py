@@ -121,3 +121,9 @@ def test_settings_that_cannot_work():
         ChunkTokenizer("en", "page", 99)
     with pytest.raises(CtxvecError, match="max_tokens = 0"):
         ChunkTokenizer("en", "paragraph", 0)
+
+
+@pytest.mark.parametrize("lang", ["en", "xx", "he"])
+def test_rare_words_are_not_analysed_each_time_anew(lang):
+    """spaCy's tokenizer keeps 10,000; a corpus has more distinct words than that."""
+    assert tokenizing.blank_pipeline(lang).tokenizer.max_cache_size == tokenizing.MAX_LEXEMES

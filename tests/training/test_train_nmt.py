@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -215,8 +216,8 @@ dropout = 0.0
     return tmp_path
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["ctxvec", *map(str, arguments)])
+def run(*arguments: object, input: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, ["ctxvec", *map(str, arguments)], input=input)
 
 
 def train(folder: Path, *more: object) -> Result:
@@ -258,6 +259,41 @@ def test_from_text_to_translations(folder):
     result = run("translate", folder / "work", folder / "in.txt", "--json", "--beam", 1)
     first = json.loads(result.output.splitlines()[0])
     assert first["source"] == ["the", "moon", "sees", "the", "tree", "."] and first["score"] < 0
+
+
+@pytest.mark.parametrize("name", ["in.txt.gz", "-"])
+def test_every_line_has_its_line_of_translation(folder, name):
+    """Whatever is in it, and from wherever it comes."""
+    assert train(folder).exit_code == 0
+    lines = ["the cat sees the dog .", "", "cat " * 30_000, "the dog " * 600, "\u3000", "the moon"]
+    text = "\n".join([*lines * 20, ""]).encode("utf8").replace(b"moon", b"mo\xffon", 1)
+    (folder / "in.txt.gz").write_bytes(gzip.compress(text))
+    path = name if name == "-" else folder / name
+    result = run("translate", folder / "work", path, "--beam", 1, "--max-length", 5, input=text)
+    assert result.exit_code == 0, result.output
+    out = result.stdout.split("\n")[:-1]
+    assert [not line for line in out] == [False, True, True, False, True, True] + 19 * [
+        False, True, True, False, True, False,
+    ]  # fmt: skip
+    assert "not utf8: 1" in printed(result) and "too long: 20" in printed(result)
+
+
+def test_text_that_is_none_leaves_no_translation(folder):
+    assert train(folder).exit_code == 0
+    (folder / "in.txt").write_bytes("the cat\n".encode("utf-16"))
+    result = run("translate", folder / "work", folder / "in.txt", "-o", folder / "out.txt")
+    assert result.exit_code == 1 and "UTF-8" in printed(result)
+    assert not list(folder.glob("out.txt*"))
+
+
+def test_nothing_is_trained_on_that_is_held_out(folder):
+    """The same sentence with another translation would be as good as the pair itself."""
+    others = [f"{a}\tunsinn" for a, _ in sentences()]
+    (folder / "train.tsv").write_text("\n".join([*others, "the cat .\tdie katze ."]), "utf8")
+    assert train(folder).exit_code == 0
+    pairs, heldout = (PairCorpus.open(folder / "work" / name) for name in ("pairs", "heldout"))
+    assert pairs.meta["problems"]["excluded_source"] == len(heldout) == 4
+    assert len(pairs) == len(others) + 1 - 4
 
 
 def test_a_stopped_run_goes_on(folder):
