@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import spacy
 import srsly
+from loading import PROJECTS, Load, loader
 from spacy.tokens import Doc, DocBin
 from thinc.api import Config
-from weasel.util import load_project_config
 
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import EncoderModel, save_native
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 from spacy_ctxvec.training.config import read_pretrain_config
 
-PROJECTS = Path(__file__).resolve().parents[2] / "projects"
-LANGUAGE, ENGLISH, NER = (
-    PROJECTS / name for name in ("pretrain_your_language", "pretrain_en", "ner")
-)
-Load = Callable[[str], ModuleType]
-
-
-def loader(monkeypatch: pytest.MonkeyPatch, project: Path) -> Iterator[Load]:
-    """Import scripts by name, and forget them afterwards: other projects have scripts too."""
-    monkeypatch.setattr(sys, "path", [str(project / "scripts"), *sys.path])
-    yield importlib.import_module
-    names = {p.stem for folder in (LANGUAGE, ENGLISH, NER) for p in folder.glob("scripts/*.py")}
-    for name in names & set(sys.modules):
-        del sys.modules[name]
+LANGUAGE, ENGLISH = (PROJECTS / name for name in ("pretrain_your_language", "pretrain_en"))
 
 
 @pytest.fixture
@@ -66,19 +50,6 @@ def corpus(tmp_path: Path) -> Path:
     for part in ("train", "dev", "test"):
         DocBin(docs=[doc]).to_disk(tmp_path / f"{part}.spacy")
     return tmp_path
-
-
-@pytest.mark.parametrize("project", [LANGUAGE, ENGLISH], ids=lambda path: path.name)
-def test_commands_of_projects(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is valid, every variable has a value, and scripts and configs are there."""
-    monkeypatch.setenv("CTXVEC_DATA", "DATA")
-    config = load_project_config(project)
-    scripts = [line for command in config["commands"] for line in command["script"]]
-    assert scripts and not any("${" in line for line in scripts)
-    for line in scripts:
-        for word in line.split():
-            if word.startswith("..") or word.endswith(".py") or word.startswith("configs/"):
-                assert (project / word).is_file(), word
 
 
 @pytest.mark.parametrize("name", ["pretrain", "pretrain_share"])

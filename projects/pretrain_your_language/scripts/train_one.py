@@ -1,7 +1,7 @@
 """Train and test one pipeline, in a process of its own: `spacy train`, then one pass over test.
 
-Saved are gold and predicted entities, or counts of right heads, of each sentence, so that scores
-and their intervals can be computed again without training.
+Saved are gold and predicted entities or classes, or counts of right heads, of each sentence, so
+that scores and their intervals can be computed again without training.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from spacy.cli.train import train
 from spacy.tokens import Doc
 from spacy.util import load_config
 from train_cell import BUDGET, annotate_test, test_model
-from trainings import ENTITIES, PARSE
+from trainings import CLASSES, ENTITIES, PARSE
 
-SCORES = ("tag_acc", "dep_uas", "dep_las", "ents_f")
+SCORES = ("tag_acc", "dep_uas", "dep_las", "ents_f", "cats_micro_f")
 
 
 def main(
     config: Annotated[Path, typer.Argument(help="Training config")],
     result: Annotated[Path, typer.Argument(help="The JSON file to write")],
     corpus: Annotated[Path, typer.Argument(help="Folder with test.spacy")],
-    task: Annotated[str, typer.Argument(help="entities or parse")],
+    task: Annotated[str, typer.Argument(help="entities, parse or classes")],
     fingerprint: Annotated[str, typer.Argument(help="What the result will be known by")],
     gpu_id: Annotated[int, typer.Option(help="GPU, or -1 for the CPU")] = -1,
     test: Annotated[bool, typer.Option(help="Read the test set; else only dev scores")] = True,
@@ -82,7 +82,25 @@ def count_right(gold: Doc, predicted: Doc) -> list[int]:
     return [len(pairs), sum(p.tag_ == g.tag_ for g, p in pairs), sum(heads), sum(labelled)]
 
 
-TESTS = {PARSE: test_parser, ENTITIES: test_model}
+def test_classifier(model: Path, corpus: Path) -> dict[str, Any]:
+    """Annotate the test texts once.
+
+    RETURNS (dict): The `gold` and `predicted` class of each text, and words per second.
+    """
+    gold, predicted, speed = annotate_test(model, corpus)
+    return {
+        "gold": [best_class(doc) for doc in gold],
+        "predicted": [best_class(doc) for doc in predicted],
+        "words_per_second": speed,
+    }
+
+
+def best_class(doc: Doc) -> str:
+    """The class with the highest score."""
+    return max(doc.cats, key=lambda name: doc.cats[name])
+
+
+TESTS = {PARSE: test_parser, ENTITIES: test_model, CLASSES: test_classifier}
 
 if __name__ == "__main__":
     run_script(main)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import neighbours  # noqa: F401
@@ -26,9 +27,13 @@ from write_config import set_value
 
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import CONFIG_FILE, WEIGHTS_FILE
+from spacy_ctxvec.nn.architectures import CONFIGS
+from spacy_ctxvec.pipe.encoder_config import encoder_block
 from spacy_ctxvec.training.pretrain import model_folder
 
-ENTITIES, PARSE = "entities", "parse"
+ENTITIES, PARSE, CLASSES = "entities", "parse", "classes"
+# What a result depends on in a model folder, and in a pipeline of static vectors.
+INPUTS = (WEIGHTS_FILE, "vocab/vectors")
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Training:
     """A pipeline to train and to test.
 
     corpus: folder with train.spacy, dev.spacy and test.spacy
-    task: how it is tested, `ENTITIES` or `PARSE`
+    task: how it is tested, `ENTITIES`, `PARSE` or `CLASSES`
     result: the JSON file to write; config, log and model in the making lie beside it
     """
 
@@ -49,14 +54,15 @@ class Training:
     def name(self) -> str:
         return self.result.stem
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        """A digest of the settings without paths, and of the weights of the encoder."""
+        """A digest of the settings without paths, of encoders' weights and of static vectors."""
         content = self.config.copy()
         paths = content.pop("paths")
         digest = hashlib.sha256(content.to_str(interpolate=False).encode("utf-8"))
-        if paths.get("encoder"):
-            digest.update((Path(paths["encoder"]) / WEIGHTS_FILE).read_bytes())
+        files = [Path(path) / name for path in filter(None, paths.values()) for name in INPUTS]
+        for file in filter(Path.is_file, files):
+            digest.update(file.read_bytes())
         return digest.hexdigest()[:16]
 
     @property
@@ -81,18 +87,29 @@ def complete(
     return config
 
 
-def set_encoder(config: Config, encoder: Path) -> None:
-    """Let the component `ctxvec` of a config have the weights of a model folder, and its sizes."""
+def set_encoder(
+    config: Config, encoder: Path, component: str = "ctxvec", path: str = "encoder"
+) -> None:
+    """Let a component of a config have the weights of a model folder, and its sizes.
+
+    path: the name in `[paths]` that the folder gets
+    """
     folder = model_folder(encoder).resolve()
     description = folder / CONFIG_FILE
     if not description.is_file():
         raise CtxvecError(f"Expected a model folder of spacy-ctxvec at {folder}, found none.")
-    model = config["components"]["ctxvec"]["model"]
-    sizes = read_json(description)["sizes"]
-    model.update({name: value for name, value in sizes.items() if name in model}, init="random")
-    config["paths"]["encoder"] = str(folder)
-    loader = {"@misc": "spacy-ctxvec.load_model.v1", "path": "${paths.encoder}"}
-    config["initialize"]["components"] = {"ctxvec": {"loader": loader}}
+    known = read_json(description)
+    block = encoder_block(
+        CONFIGS[known["architecture"]](**known["sizes"]), lower=known.get("lower", True)
+    )
+    model = config["components"][component]["model"]
+    expected, found = model["@architectures"], block["@architectures"]
+    if found != expected:
+        raise CtxvecError(f"[components.{component}] is a {expected}, in {folder} is a {found}.")
+    model.update({name: value for name, value in block.items() if name in model})
+    config["paths"][path] = str(folder)
+    loader = {"@misc": "spacy-ctxvec.load_model.v1", "path": f"${{paths.{path}}}"}
+    config["initialize"].setdefault("components", {})[component] = {"loader": loader}
 
 
 def train_all(trainings: Sequence[Training], trainer: Trainer, jobs: int = 1) -> list[Training]:
