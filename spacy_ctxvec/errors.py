@@ -132,8 +132,8 @@ TWO_LENGTHS = (
     "them; --hours may come on top."
 )
 NOT_FOR_PIPELINE = (
-    "Pipelines and PyTorch files keep the encoder alone, in float32: {option} is for --format "
-    "native. Leave one of them out."
+    "Other formats keep the encoder alone, in float32: {option} is for --format native. Leave one of "
+    "them out."
 )
 NOT_AN_MTLSTM = (
     "{path} holds a biLM. Expected the encoder of a translation model (CoVe): only that has the "
@@ -175,14 +175,50 @@ NEEDS_EXTRA = (
     "`pip install 'spacy-ctxvec[{extra}]'`."
 )
 WORD_INPUT_BILM = (
-    "The options {path} have no `char_cnn`: they describe a biLM over a fixed vocabulary of words. "
-    "Only biLMs over characters can be read; name the options of such a model."
+    "{path} describes a biLM over a fixed vocabulary of words, not over characters, and the words "
+    "are missing. Put them beside it as vocab.txt, one a line, <S>, </S> and <UNK> among them."
+)
+BAD_ADDRESS = (
+    "{found} is no address of a model. Expected https://HOST/PATH, hf://OWNER/NAME, or the name of "
+    "a public model; `spacy ctxvec convert --list` prints them."
+)
+OPEN_CONNECTION = (
+    "{address} is sent over an open connection, on which anybody may change it. Use an https "
+    "address, or say which checksum the file must have: --sha256."
+)
+DOWNLOAD_FAILED = (
+    "Cannot download {address}: {error}. If it broke off, the same command goes on from there."
+)
+WRONG_CHECKSUM = (
+    "{address} has the sha256 {found}. Expected: {expected}... The file was deleted; check the "
+    "address, and try again."
+)
+NO_ROOM = "{folder} has {free:,} bytes left, and {needed:,} are needed."
+NOT_BILM_HDF5 = (
+    "The encoder cannot be written to {path} as options JSON and HDF5: {reason}. A model folder "
+    "keeps any encoder: --format native."
+)
+NOTHING_TO_CONVERT = (
+    "Name a model and the folder to write: `spacy ctxvec convert MODEL OUT`. --list prints the "
+    "public models there are names for."
+)
+SELF_CHECK_FAILED = (
+    "The vectors of {source} are not those of its equations: they differ by up to {found:.1e}, and "
+    "at most {expected:.0e} is expected. Nothing was written; please report this model."
+)
+EFML_KIND = (
+    '{path} describes a model of ELMoForManyLangs of another kind: {field} = "{found}". Only '
+    '"{expected}" can be read, which all published models have.'
+)
+NOT_EFML = (
+    "The model cannot be written to {path} in the layout of ELMoForManyLangs: {reason}. Export it "
+    "in another format."
 )
 NO_MODEL_PATH = "There is no model at {path}: no such file or folder. Check the path."
 UNKNOWN_MODEL = (
     "There is no model that can be read at {path}. Found: {found}. Expected: a folder with "
-    "config.json and model.safetensors, or an ELMo options JSON beside an HDF5 file with its "
-    "weights, or one of these files."
+    "config.json and model.safetensors; an ELMo options JSON beside an HDF5 file with its weights; "
+    "a TensorFlow checkpoint; a model of ELMoForManyLangs, of AllenNLP or of CoVe; or an archive."
 )
 EMPTY_WINDOW = "The setting max_tokens = {found} leaves windows no words. Expected: 1 or more."
 AMBIGUOUS_MODEL = (

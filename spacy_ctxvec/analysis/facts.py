@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from .. import __version__
 from ..formats.native import EncoderModel, n_parameters
+from ..formats.remote import sha256_of
 from ..layers import scalar_mix
 from ..layers.encoder import ensure_weights, settings_of
 from ..layers.listener import is_listener
@@ -86,8 +86,7 @@ def _mix_facts(node: Model[Any, Any]) -> dict[str, Any]:
 
 def file_facts(path: Path) -> dict[str, Any]:
     """Name, size and checksum of a file of weights."""
-    data = path.read_bytes()
-    return {"file": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 
 def machine_facts() -> dict[str, Any]:

@@ -16,7 +16,8 @@ from spacy.cli._util import app
 from typer.core import TyperGroup
 
 COMMANDS = (
-    "demo", "info", "data", "pretrain", "adapt", "evaluate-lm", "train-nmt", "translate", "export",
+    "demo", "info", "data", "pretrain", "adapt", "evaluate-lm", "train-nmt", "translate", "convert",
+    "export",
 )  # fmt: skip
 
 

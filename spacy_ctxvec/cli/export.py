@@ -19,6 +19,8 @@ import typer
 from spacy.language import Language
 
 from .. import errors
+from ..formats import bilm_export, efml_export
+from ..formats.bilm_export import save_bilm_hdf5
 from ..formats.cove import pth_arrays
 from ..formats.detect import load_model
 from ..formats.native import (
@@ -34,6 +36,7 @@ from ..formats.native import (
     save_native,
     save_softmax,
 )
+from ..formats.efml_export import save_efml
 from ..layers.encoder import ensure_weights, shim_of
 from ..layers.static_words import StaticWords
 from ..nn.mtlstm import MTLSTMConfig
@@ -48,10 +51,19 @@ PIPELINE_FILES = ("config.cfg", "meta.json", "tokenizer", "vocab")
 class Format(str, Enum):
     native = "native"
     spacy = "spacy"
+    hdf5 = "hdf5"
+    efml = "efml"
     pth = "pth"
 
 
-KINDS = {Format.native: "Model folder", Format.spacy: "Pipeline", Format.pth: "PyTorch file"}
+KINDS = {
+    Format.native: "Model folder",
+    Format.spacy: "Pipeline",
+    Format.hdf5: "Options and HDF5 file",
+    Format.efml: "Folder of ELMoForManyLangs",
+    Format.pth: "PyTorch file",
+}
+WRITERS = {Format.hdf5: save_bilm_hdf5, Format.efml: save_efml}
 
 
 class Dtype(str, Enum):
@@ -67,7 +79,8 @@ def export_cli(
         typer.Option(
             "--format",
             "-f",
-            help="Model folder, pipeline for spacy.load, or CoVe's weights as an LSTM of PyTorch",
+help="Model folder; pipeline for spacy.load; for AllenNLP, flair and simple_elmo (hdf5); "
+            "for ELMoForManyLangs (efml); CoVe's weights as an LSTM of PyTorch (pth)",
         ),
     ] = Format.native,
     dtype: Annotated[
@@ -91,8 +104,12 @@ def export_cli(
         refuse_native_options(with_softmax, dtype)
         if form is Format.spacy:
             export_pipeline(model, out, lang, force)
-        else:
+        elif form is Format.pth:
             export_pth(model, out, force)
+        else:
+            _, encoder = opened(model)
+            with emptied(out, force) as new:
+                WRITERS[form](encoder, new)
     files = [out] if out.is_file() else sorted(path for path in out.rglob("*") if path.is_file())
     n_bytes = sum(path.stat().st_size for path in files)
     if json:
@@ -228,4 +245,5 @@ def _own_names(out: Path) -> set[str]:
         meta = read_json_object(out / "meta.json")
         components = [*meta.get("components", []), *meta.get("disabled", [])]
         return {*NOTES, *PIPELINE_FILES, *components}
-    return {*NOTES, CONFIG_FILE, WEIGHTS_FILE, VECTORS_FILE, SOFTMAX_FILE, VOCABULARY_FILE}
+    native = (CONFIG_FILE, WEIGHTS_FILE, VECTORS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
+    return {*NOTES, *native, *bilm_export.FILES, *efml_export.FILES}

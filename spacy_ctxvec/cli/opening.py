@@ -36,7 +36,7 @@ def open_pipeline(name: str | None) -> Language:
         nlp.add_pipe("ctxvec")
         return nlp
     if not is_pipeline(name):
-        return _around(load_model(Path(name)))
+        return pipeline_around(load_model(Path(name)))
     nlp = load_pipeline(name)
     if not any(isinstance(pipe, Ctxvec) for _, pipe in nlp.pipeline):
         found = ", ".join(nlp.pipe_names) or "none"
@@ -60,7 +60,7 @@ def first_encoder(nlp: Language) -> Ctxvec:
     return next(pipe for _, pipe in nlp.pipeline if isinstance(pipe, Ctxvec))
 
 
-def _around(model: EncoderModel) -> Language:
+def pipeline_around(model: EncoderModel) -> Language:
     """A blank pipeline of the model's language: English where it names none, else multi-language
     where spaCy does not know it."""
     try:

@@ -21,6 +21,7 @@ from ..nn.architectures import new_encoder
 from ..nn.mtlstm import MTLSTMConfig
 from .hdf5 import Datasets, opened
 from .native import EncoderModel, check_sizes
+from .pickles import load_pickle
 
 FIRST = "weight_ih_l0"
 PREFIX = "encoder.rnn."  # where a checkpoint holds the LSTMs of its decoder as well
@@ -56,7 +57,7 @@ def read_pth(path: Path) -> EncoderModel:
 
     Nothing but tensors and plain values is unpickled.
     """
-    arrays = _lstm_arrays(path, _tensors(_loaded(path)))
+    arrays = _lstm_arrays(path, _tensors(load_pickle(path)))
     layers = sorted(
         int(found[1]) for name in arrays if (found := re.fullmatch(r"weight_ih_l(\d+)", name))
     )
@@ -105,15 +106,6 @@ def holds_keras_lstms(path: Path) -> bool:
     """Whether an HDF5 file holds bidirectional LSTMs of Keras."""
     with opened(path) as file:
         return bool(_keras_cells(Datasets(file, path)))
-
-
-def _loaded(path: Path) -> Any:
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever a damaged or hostile file makes the library raise
-        raise errors.MalformedModelError(
-            errors.UNSAFE_PICKLE.format(path=path, error=str(error).split("\n")[0])
-        ) from error
 
 
 def _tensors(value: Any, prefix: str = "") -> dict[str, Tensor]:

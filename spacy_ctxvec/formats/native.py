@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from .. import errors
 from ..nn.adaptive_softmax import AnySoftmax, new_softmax
 from ..nn.architectures import CONFIGS, EncoderConfig, architecture_of, new_encoder
-from ..nn.word_encoder import VOCABULARY
+from ..nn.vocabulary import VOCABULARY
 from .word_table import WordTable
 
 FORMAT_VERSION = 1

@@ -22,7 +22,7 @@ from .encoder import INITS, Encoder, EncoderSettings, new_model
 # The sentence marks among the words of the cache: no word is likely to have these hashes.
 MARK_KEYS = np.array([2**64 - 2, 2**64 - 1], dtype=np.uint64)
 WORDS_PER_PART = 1024
-TOKEN_ENCODERS = ("char_encoder.", "word_encoder.")
+TOKEN_ENCODERS = ("char_encoder.", "word_encoder.", "word_char_encoder.")
 
 
 def BiLM_v1(
@@ -39,6 +39,8 @@ def BiLM_v1(
     max_characters: int = 50,
     directions: Literal["both", "forward", "backward"] = "both",
     n_words: int = 0,
+    n_characters: int = 0,
+    word_width: int = 0,
     init: str = "en_sm",
     state: Literal["reset", "carry"] = "reset",
     window: int = 128,
@@ -57,9 +59,14 @@ def BiLM_v1(
     filters (List[List[int]]): Characters and features of each convolution.
     activation (str): Of the convolutions, "relu" or "tanh".
     n_highway (int): Highway layers after the convolutions.
-    max_characters (int): UTF-8 bytes of a word that are read, its two marks included.
+    max_characters (int): UTF-8 bytes of a word that are read, or Unicode characters where there is
+        a vocabulary of these; its two marks included.
     directions (str): "both", or only "forward" or "backward", for a one-directional model.
-    n_words (int): Rows of a vocabulary that is read instead of characters; 0 reads characters.
+    n_words (int): Rows of a vocabulary of words that is read instead of bytes; 0 for none.
+    n_characters (int): Rows of a vocabulary of Unicode characters that is read instead of bytes,
+        beside the words if there are any; 0 for none.
+    word_width (int): Width of the words' vectors where a projection follows them, as in models of
+        ELMoForManyLangs; 0 where they are the token layer themselves.
     init (str): Weights where no others were loaded: "en_sm" (shipped with the package) or "random".
     state (str): "reset" reads every window from the zero state, so that the same text always has
         the same vectors. "carry" goes on from the batch before, as the original programs do.

@@ -15,11 +15,13 @@ from ..checks import check, check_count, is_count
 from ..text.characters import encode_marks, encode_words
 from ..text.corpus import SPECIALS
 from ..types import IntArray
+from .alphabet import N_MARKS
 from .char_encoder import ACTIVATIONS, CharEncoder
 from .encoder import Encoder, rows_of
 from .lstm import LSTM, LSTMState
 from .packing import Packing, framed_index, inverse, token_positions
 from .parallel import can_share, run_all
+from .word_char_encoder import WordCharEncoder
 from .word_encoder import WordEncoder
 
 State = Literal["reset", "carry"]
@@ -35,8 +37,12 @@ class BiLMConfig:
     Each direction puts out `token_width` numbers per token, `width` over the number of directions;
     where `hidden_width` differs from that, every LSTM has a projection. A clip of 0 means none.
 
-    n_words: rows of a vocabulary that is read instead of characters, marks and unknown word among
-        them; 0 reads characters
+    n_words: rows of a vocabulary of words, marks and unknown word among them, which is read instead
+        of bytes; 0 for none
+    n_characters: rows of a vocabulary of Unicode characters, marks and unknown one among them, read
+        instead of bytes and beside the words, if there are any; 0 for none
+    word_width: of the words' vectors where a projection follows them; 0 where they are the token
+        layer themselves
     """
 
     width: int = 512
@@ -52,15 +58,15 @@ class BiLMConfig:
     max_characters: int = 50
     directions: str = "both"
     n_words: int = 0
+    n_characters: int = 0
+    word_width: int = 0
 
     def __post_init__(self) -> None:
         pairs = tuple((int(width), int(n)) for width, n in self.filters)
         object.__setattr__(self, "filters", pairs)
         for name in ("width", "hidden_width", "n_layers", "char_width", "n_highway"):
             check_count(self, name, 0 if name == "n_highway" else 1)
-        n_least = len(SPECIALS)
-        expected = f"0 (characters), or {n_least} (marks and unknown word) or more"
-        check(self, "n_words", self.n_words == 0 or is_count(self.n_words, n_least), expected)
+        self._check_vocabularies()
         check(self, "directions", self.directions in DIRECTIONS, ", ".join(DIRECTIONS))
         both = self.directions == "both"
         check(self, "width", not (both and self.width % 2), "an even number above 0")
@@ -75,6 +81,22 @@ class BiLMConfig:
             bool(pairs) and all(0 < width <= self.max_characters and n > 0 for width, n in pairs),
             f"pairs of characters (at most max_characters = {self.max_characters}) and features",
         )
+
+    def _check_vocabularies(self) -> None:
+        for name, least in (("n_words", len(SPECIALS)), ("n_characters", N_MARKS)):
+            n_rows = getattr(self, name)
+            expected = f"0 (none), or {least} (marks and the unknown one) or more"
+            check(self, name, n_rows == 0 or is_count(n_rows, least), expected)
+        check_count(self, "word_width", 0)
+        if not self.n_words:
+            check(self, "word_width", not self.word_width, "0, since n_words = 0")
+        elif self.n_characters:
+            check_count(self, "word_width", 1, "1 or more for words beside characters")
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether the token layer is a projection of words, of Unicode characters, or of both."""
+        return bool(self.word_width or self.n_characters)
 
     @property
     def token_width(self) -> int:
@@ -146,16 +168,25 @@ class BiLM(Encoder):
     def __init__(self, config: BiLMConfig):
         super().__init__(config.n_outputs, config.width)
         self.config = config
-        if config.n_words:
+        spelling: dict[str, Any] = {
+            "char_width": config.char_width,
+            "filters": config.filters,
+            "activation": config.activation,
+            "n_highway": config.n_highway,
+            "output_width": config.token_width,
+        }
+        if config.is_projected:
+            self.word_char_encoder = WordCharEncoder(
+                n_words=config.n_words,
+                word_width=config.word_width,
+                n_characters=config.n_characters,
+                max_characters=config.max_characters,
+                **spelling,
+            )
+        elif config.n_words:
             self.word_encoder = WordEncoder(config.n_words, config.token_width)
         else:
-            self.char_encoder = CharEncoder(
-                char_width=config.char_width,
-                filters=config.filters,
-                activation=config.activation,
-                n_highway=config.n_highway,
-                output_width=config.token_width,
-            )
+            self.char_encoder = CharEncoder(**spelling)
         self.forward_lstms = self._stack(0)
         self.backward_lstms = self._stack(1)
         self.state: CarriedState | None = None
@@ -186,24 +217,31 @@ class BiLM(Encoder):
         self.state = CarriedState() if state == "carry" else None
 
     @property
-    def token_encoder(self) -> CharEncoder | WordEncoder:
+    def token_encoder(self) -> CharEncoder | WordEncoder | WordCharEncoder:
         """What makes the token layer: of `word_ids` and `mark_ids`."""
+        if self.config.is_projected:
+            return self.word_char_encoder
         return self.word_encoder if self.config.n_words else self.char_encoder
 
     def word_ids(self, words: Sequence[str], *, sentence_marks: bool = False) -> IntArray:
-        """Characters of each word, (n_words, max_characters), or its row, (n_words,).
+        """What the token encoder reads of each word: a row of ids, (n_words, n), or of a model of
+        words alone its own id, (n_words,).
 
         sentence_marks: read words that are spelled like the marks as the marks themselves
         """
-        if self.config.n_words:
-            return self.word_encoder.ids(words)
+        encoder = self.token_encoder
+        if isinstance(encoder, WordCharEncoder):
+            return encoder.ids(words, sentence_marks=sentence_marks)
+        if isinstance(encoder, WordEncoder):
+            return encoder.ids(words)
         return encode_words(words, self.config.max_characters, sentence_marks=sentence_marks)
 
     def mark_ids(self) -> IntArray:
         """The same of the sentence start and the sentence end."""
-        if self.config.n_words:
-            return self.word_encoder.mark_ids()
-        return encode_marks(self.config.max_characters)
+        encoder = self.token_encoder
+        if isinstance(encoder, CharEncoder):
+            return encode_marks(self.config.max_characters)
+        return encoder.mark_ids()
 
     def word_vectors(self, words: Sequence[str], *, sentence_marks: bool = False) -> Tensor:
         """Token layer of each word, (n_words, token_width): a function of its spelling alone."""

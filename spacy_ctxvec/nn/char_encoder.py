@@ -41,12 +41,15 @@ class CharEncoder(nn.Module):
     """Character ids (n_words, max_characters) -> word vectors (n_words, output_width).
 
     `filters` lists (characters, features) of each convolution, in the order of the weight files.
-    The projection is left out when the features already have the output width.
+    The projection is left out when the features already have the output width. `padding` is the id
+    that fills a word up; the row of id 0 does not learn.
     """
 
     def __init__(
         self,
         *,
+        n_characters: int = N_CHARACTERS,
+        padding: int = WORD_PADDING,
         char_width: int,
         filters: Sequence[tuple[int, int]],
         activation: str,
@@ -55,7 +58,8 @@ class CharEncoder(nn.Module):
     ):
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.embedding = nn.Embedding(N_CHARACTERS, char_width, padding_idx=0)
+        self.padding = padding
+        self.embedding = nn.Embedding(n_characters, char_width, padding_idx=0)
         self.convolutions = nn.ModuleList(nn.Conv1d(char_width, n, width) for width, n in filters)
         n_features = sum(n for _, n in filters)
         self.highways = nn.ModuleList(Highway(n_features) for _ in range(n_highway))
@@ -123,7 +127,7 @@ class CharEncoder(nn.Module):
         All windows of pure padding give the same number, so the maximum does not change. Returned
         as well: whether there is such a column.
         """
-        used = (char_ids != WORD_PADDING).any(dim=0).sum().item() if len(char_ids) else 0
+        used = (char_ids != self.padding).any(dim=0).sum().item() if len(char_ids) else 0
         kept = int(used) + self._widest
         return char_ids[:, :kept], kept <= char_ids.shape[1]
 

@@ -14,6 +14,7 @@ import torch
 
 from .. import __version__, errors
 from ..assets import FOLDER
+from ..checks import check
 from ..formats.detect import load_model
 from ..formats.native import SOFTMAX_FILE, EncoderModel, load_softmax, save_native, save_softmax
 from ..nn.adaptive_softmax import AnySoftmax, new_softmax
@@ -33,6 +34,7 @@ from .workers import Workers
 
 SHIPPED = "en_sm"
 LONGEST_HELDOUT = 10_000  # tokens; held-out pieces are read whole, but for absurd ones
+NOT_TRAINED = "0: models of ELMoForManyLangs can be read and adapted, not trained from the start"
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,8 @@ def build_trainer(
 
 def new_bilm(sizes: BiLMConfig, train: Corpus) -> BiLM:
     """A biLM with random weights; one that reads words reads the most frequent ones of `train`."""
+    check(sizes, "n_characters", not sizes.n_characters, NOT_TRAINED)
+    check(sizes, "word_width", not sizes.word_width, NOT_TRAINED)
     if not sizes.n_words:
         return BiLM(sizes)
     words = train.types[: sizes.n_words]

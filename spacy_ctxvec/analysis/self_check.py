@@ -1,0 +1,68 @@
+"""Whether the fast encoder and its plain equations give the same vectors from the same weights."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..formats.native import EncoderModel
+from ..nn import plain
+from ..nn.bilm import BiLM, BiLMConfig
+from ..nn.mtlstm import MTLSTM, MTLSTMConfig
+
+Array = NDArray[np.float32]
+# Of several lengths and scripts; a word longer than any limit, words that are spelled like marks.
+SENTENCES = [
+    ["The", "bank", "of", "the", "river", "was", "steep", "."],
+    ["Zürich", "москва", "東京", "\U0001f30d", "x" * 120],
+    ["</S>", "<UNK>"],
+    ["one"],
+]
+
+
+@torch.no_grad()
+def self_check(model: EncoderModel) -> float:
+    """The largest difference between any numbers of the two, over some sentences."""
+    encoder = model.build()
+    weights = plain.arrays(model.weights)
+    if isinstance(model.config, MTLSTMConfig):
+        found, expected = _of_mtlstm(encoder, model.config, weights)
+    else:
+        found, expected = _of_bilm(encoder, model.config, weights)
+    return max(float(np.abs(a - b).max()) for a, b in zip(found, expected))
+
+
+def _of_bilm(
+    encoder: BiLM, config: BiLMConfig, weights: plain.Weights
+) -> tuple[list[Array], list[Array]]:
+    words = [word for sentence in SENTENCES for word in sentence]
+    vectors = torch.cat([encoder.mark_vectors(), encoder.word_vectors(words)])
+    layers = encoder(vectors, np.arange(len(words)) + 2, _lengths())
+    start, end = plain.tokens(config, weights, encoder.mark_ids())
+    tokens = _parted(plain.tokens(config, weights, encoder.word_ids(words)))
+    framed = [np.concatenate([[start], part, [end]]) for part in tokens]
+    return _parted(layers.numpy()), [plain.bilm_layers(config, weights, part) for part in framed]
+
+
+def _of_mtlstm(
+    encoder: MTLSTM, config: MTLSTMConfig, weights: plain.Weights
+) -> tuple[list[Array], list[Array]]:
+    """The words have random vectors."""
+    n_words = int(_lengths().sum())
+    vectors = np.random.default_rng(0).standard_normal((n_words, config.input_width), np.float32)
+    layers = encoder(torch.from_numpy(vectors), np.arange(n_words), _lengths())
+    parts = _parted(vectors)
+    return _parted(layers.numpy()), [plain.mtlstm_layers(config, weights, part) for part in parts]
+
+
+def _lengths() -> Any:
+    return np.array([len(sentence) for sentence in SENTENCES])
+
+
+def _parted(rows: Any) -> list[Array]:
+    """The rows of each sentence."""
+    return np.split(rows, list(accumulate(_lengths()))[:-1])
