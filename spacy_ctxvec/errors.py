@@ -132,8 +132,8 @@ TWO_LENGTHS = (
     "them; --hours may come on top."
 )
 NOT_FOR_PIPELINE = (
-    "Other formats keep the encoder alone, in float32: {option} is for --format native. Leave one of "
-    "them out."
+    "Other formats keep the encoder alone, in float32, and {option} is for --format native. Leave "
+    "one of them out."
 )
 NOT_AN_MTLSTM = (
     "{path} holds a biLM. Expected the encoder of a translation model (CoVe): only that has the "
@@ -198,6 +198,10 @@ NOT_BILM_HDF5 = (
     "The encoder cannot be written to {path} as options JSON and HDF5: {reason}. A model folder "
     "keeps any encoder: --format native."
 )
+FOR_BILMS = (
+    "{option} is for biLMs (ELMo), and this is the encoder of a translation model. Leave it out."
+)
+NO_SENTENCES = "There is no sentence in {path}. Expected plain text, a sentence a line."
 NOTHING_TO_CONVERT = (
     "Name a model and the folder to write: `spacy ctxvec convert MODEL OUT`. --list prints the "
     "public models there are names for."

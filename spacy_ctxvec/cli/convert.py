@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import srsly
+import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -17,13 +20,23 @@ from .. import errors
 from ..analysis.facts import file_facts, model_facts
 from ..analysis.self_check import self_check
 from ..formats.detect import load_model
-from ..formats.native import EncoderModel, save_native
+from ..formats.native import EncoderModel, save_native, save_softmax
+from ..formats.pickles import load_pickle
 from ..formats.remote import fetched, is_remote, known_models
+from ..formats.tf_checkpoint import FAMILY as CHECKPOINT_FAMILY
+from ..formats.tf_checkpoint import find_checkpoint, read_tf_softmax
+from ..formats.vocabulary_file import find_vocabulary
+from ..nn.adaptive_softmax import AnySoftmax
+from ..nn.bilm import ALIGNMENT, BiLMConfig
+from ..nn.boundary import boundary
+from ..text.lines import LineReader, Problems
+from ..text.pair_tokenizing import SideTokenizer
 from .export import Dtype, emptied, for_language
 from .opening import pipeline_around
 
 TOLERANCE = 1e-4  # of the self-check; rounding alone leaves some 1e-6
 VERSION = "1.0.0"  # of a package
+WARM_UP_SENTENCES = 2048
 
 
 def convert_cli(
@@ -37,6 +50,20 @@ def convert_cli(
     ] = None,
     dtype: Annotated[
         Dtype | None, typer.Option("--dtype", help="Of the weights; default: as they are")
+    ] = None,
+    alignment: Annotated[
+        Path | None,
+        typer.Option(
+            "--alignment", dir_okay=False, help="Matrix (torch.save) that maps every layer"
+        ),
+    ] = None,
+    warm_up: Annotated[
+        Path | None,
+        typer.Option(
+            "--warm-up",
+            dir_okay=False,
+            help="Text, a sentence a line: its mean last state is what every text starts from",
+        ),
     ] = None,
     package: Annotated[
         bool, typer.Option("--package", help="A Python package of a pipeline, for pip install")
@@ -60,17 +87,55 @@ def convert_cli(
         raise errors.CtxvecError(errors.NOTHING_TO_CONVERT)
     place = downloaded(source, sha256) if is_remote(source) else Path(source)
     model = for_language(load_model(place), lang)
+    model = aligned(model, alignment) if alignment else model
+    model = warmed(model, warm_up) if warm_up else model
     report = {"source": source, **file_facts(largest_file(place)), **model_facts(model)}
     report["largest_difference"] = checked(model, source)
     written = write_package(model, out, force) if package else out
     if not package:
         with emptied(out, force) as new:
-            save_native(model, new, dtype=dtype.value if dtype else model.dtype)
+            precision = dtype.value if dtype else model.dtype
+            save_native(model, new, dtype=precision)
+            if softmax := checkpoint_softmax(model, place):
+                save_softmax(*softmax, new, dtype=precision)
+                report["softmax_words"] = len(softmax[1])
     report["out"] = str(written)
     if json:
         typer.echo(srsly.json_dumps(report))
     else:
         tell(report, is_package=package)
+
+
+def aligned(model: EncoderModel, path: Path) -> EncoderModel:
+    """The model with every layer mapped by the matrix (width, width) in a file.
+
+    A mix is linear, so that mapping each layer is mapping the mix, as cross-lingual models do.
+    """
+    config, matrix = bilm_config(model, "--alignment"), load_pickle(path)
+    expected = (config.width, config.width)
+    found = tuple(matrix.shape) if isinstance(matrix, torch.Tensor) else type(matrix).__name__
+    if found != expected:
+        raise errors.malformed_model(path, "content", f"a matrix {expected}", found)
+    weights = {**model.weights, ALIGNMENT: matrix.float()}
+    return replace(model, config=replace(config, aligned=True), weights=weights)
+
+
+def warmed(model: EncoderModel, text: Path) -> EncoderModel:
+    """The model with a start state that is measured on some text."""
+    config = bilm_config(model, "--warm-up")
+    problems, tokenizer = Problems(), SideTokenizer(model.info.get("lang", "xx"), lower=False)
+    lines = islice(LineReader(text, problems), WARM_UP_SENTENCES)
+    sentences = [words for words in map(tokenizer.words, lines) if words]
+    if not sentences:
+        raise errors.CtxvecError(errors.NO_SENTENCES.format(path=text))
+    weights = {**model.weights, **boundary(model.build(), sentences)}
+    return replace(model, config=replace(config, warm=True), weights=weights)
+
+
+def bilm_config(model: EncoderModel, option: str) -> BiLMConfig:
+    if not isinstance(model.config, BiLMConfig):
+        raise errors.CtxvecError(errors.FOR_BILMS.format(option=option))
+    return model.config
 
 
 def downloaded(name: str, sha256: str) -> Path:
@@ -85,6 +150,13 @@ def downloaded(name: str, sha256: str) -> Path:
             bar.update(tasks[file], completed=done, total=total)
 
         return fetched(name, progress, sha256=sha256)
+
+
+def checkpoint_softmax(model: EncoderModel, place: Path) -> tuple[AnySoftmax, list[str]] | None:
+    """The softmax of a training's checkpoint, where the words that it predicts are beside it."""
+    index = find_checkpoint(place) if model.info.get("family") == CHECKPOINT_FAMILY else None
+    vocabulary = find_vocabulary(index.parent) if index else None
+    return read_tf_softmax(index, vocabulary) if index and vocabulary else None
 
 
 def largest_file(place: Path) -> Path:
@@ -144,6 +216,8 @@ def tell(report: dict[str, Any], *, is_package: bool) -> None:
     for mix in report.get("mixes", []):
         weights = ", ".join(f"{weight:.4f}" for weight in mix["weights"])
         typer.echo(f"Learned mix, before the softmax: {weights}; gamma {mix['gamma']:.4f}")
+    if "softmax_words" in report:
+        typer.echo(f"Softmax over {report['softmax_words']:,} words: for evaluate-lm and adapt")
     typer.echo(
         f"Self-check: largest difference to the plain equations {report['largest_difference']:.1e}"
     )

@@ -23,6 +23,7 @@ from ..formats import bilm_export, efml_export
 from ..formats.bilm_export import save_bilm_hdf5
 from ..formats.cove import pth_arrays
 from ..formats.detect import load_model
+from ..formats.efml_export import save_efml
 from ..formats.native import (
     CONFIG_FILE,
     SOFTMAX_FILE,
@@ -36,7 +37,6 @@ from ..formats.native import (
     save_native,
     save_softmax,
 )
-from ..formats.efml_export import save_efml
 from ..layers.encoder import ensure_weights, shim_of
 from ..layers.static_words import StaticWords
 from ..nn.mtlstm import MTLSTMConfig
@@ -79,7 +79,7 @@ def export_cli(
         typer.Option(
             "--format",
             "-f",
-help="Model folder; pipeline for spacy.load; for AllenNLP, flair and simple_elmo (hdf5); "
+            help="Model folder; pipeline for spacy.load; for AllenNLP, flair, simple_elmo (hdf5); "
             "for ELMoForManyLangs (efml); CoVe's weights as an LSTM of PyTorch (pth)",
         ),
     ] = Format.native,

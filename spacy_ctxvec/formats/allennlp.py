@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def read_allennlp(folder: Path, options: Path | None = None) -> EncoderModel:
     """
     file = StateDict.open(folder / WEIGHTS)
     own = _of_elmo(file)
-    config = read_options(options) if options else _config(own)
+    config = replace(read_options(options), forget_bias=0.0) if options else _config(own)
     shape = (config.n_outputs, config.width)
     weights = dict(_weights(own, config))
     weights |= {"layer_mean": torch.zeros(shape), "layer_deviation": torch.ones(shape)}

@@ -20,7 +20,7 @@ from ..nn.bilm import BiLMConfig
 from ..nn.vocabulary import VOCABULARY, text_of
 from ..text.characters import N_CHARACTERS
 from ..types import FloatArray
-from .bilm_weights import CELL, STACKS
+from .bilm_weights import CELL, FORGET_BIAS, STACKS
 from .native import EncoderModel, replace_file
 
 FILES = OPTIONS, WEIGHTS, WORDS = "options.json", "weights.hdf5", "vocab.txt"
@@ -59,6 +59,8 @@ def _expressible(config: Any, folder: Path) -> BiLMConfig:
         reason = "it lacks a direction"
     elif config.is_projected:
         reason = "it projects words or Unicode characters to its token layer"
+    elif config.aligned or config.warm:
+        reason = "it has an alignment or a start state"
     elif config.hidden_width < config.token_width:
         reason = "its LSTMs are narrower than its layers"
     else:
@@ -128,8 +130,9 @@ def _cell_arrays(config: BiLMConfig, weights: Mapping[str, FloatArray]) -> Array
     kernel = np.concatenate([weights["weight_ih"], weights["weight_hh"]], axis=1)
     yield "W_0", _reordered(kernel)
     bias = weights["bias"].copy()
-    forget = slice(config.hidden_width, 2 * config.hidden_width)
-    bias[forget] += np.float32(config.forget_bias - 1.0)  # the programs add 1 at run time
+    if config.forget_bias != FORGET_BIAS:
+        forget = slice(config.hidden_width, 2 * config.hidden_width)
+        bias[forget] += np.float32(config.forget_bias - FORGET_BIAS)
     yield "B", _reordered(bias)
     identity = np.eye(config.hidden_width, dtype=np.float32)
     yield "W_P_0", weights["weight_hr"].T if "weight_hr" in weights else identity

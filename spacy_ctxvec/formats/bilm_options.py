@@ -9,6 +9,7 @@ from .. import errors
 from ..nn.bilm import BiLMConfig
 from ..nn.char_encoder import ACTIVATIONS
 from ..text.characters import N_CHARACTERS
+from .bilm_weights import FORGET_BIAS
 from .native import read_json_object
 from .options import Options
 
@@ -54,6 +55,7 @@ def _lstm_settings(lstm: Options) -> dict[str, Any]:
         "cell_clip": lstm.clip("cell_clip"),
         # TensorFlow clips what it projects, and nothing else.
         "output_clip": lstm.clip("proj_clip") if width < hidden_width else 0.0,
+        "forget_bias": FORGET_BIAS,
     }
 
 

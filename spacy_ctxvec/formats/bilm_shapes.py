@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import errors
 from ..nn.bilm import BiLMConfig
-from .bilm_weights import CELL, Arrays
+from .bilm_weights import CELL, FORGET_BIAS, Arrays
 
 # What shapes cannot tell, as in the published models of ELMo.
 PUBLISHED: dict[str, Any] = {
@@ -41,6 +41,7 @@ def _lstm_sizes(arrays: Arrays) -> dict[str, Any]:
         "width": 2 * width,
         "hidden_width": hidden_width,
         "n_layers": _count(arrays, _kernel),
+        "forget_bias": FORGET_BIAS,
     }
     return sizes if is_projected else {**sizes, "output_clip": 0.0}
 

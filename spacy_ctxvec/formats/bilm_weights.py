@@ -5,7 +5,8 @@ Names are those of the published HDF5 files. Three conventions differ from PyTor
     highway   TensorFlow's "carry" gate opens the transform branch, as `nn.char_encoder.Highway`
               does; AllenNLP's own layout negates it, but no file ever does
     gates     blocks stand in the order input, candidate, forget, output; here candidate is third
-    bias      the forget bias of 1 is added at run time and not stored; here it is stored
+    bias      the forget bias of 1 is added at run time and not stored; so `FORGET_BIAS` is among
+              the sizes, and arrays come back to the bit
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .vocabulary_file import Vocabulary
 
 CELL = "RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{part}"
 STACKS = ("forward_lstms", "backward_lstms")
+FORGET_BIAS = 1.0
 GROUPS = ("CNN", "RNN_")  # where every array has to be wanted
 INFO = {
     "tokenization": "that of the text the model was trained on; the files do not tell",
@@ -67,22 +69,19 @@ def read_model(
 
 
 def read_parameters(
-    arrays: Arrays, config: BiLMConfig, vocabulary: Vocabulary, *, forget_bias: float = 1.0
+    arrays: Arrays, config: BiLMConfig, vocabulary: Vocabulary
 ) -> dict[str, Tensor]:
-    """What is learned, by the names of `nn.bilm.BiLM`.
-
-    forget_bias: what the program adds to the forget gates' biases at run time
-    """
+    """What is learned, by the names of `nn.bilm.BiLM`."""
     found = {
         name: torch.from_numpy(np.ascontiguousarray(array))  # one at a time, to need less memory
-        for name, array in _parameters(arrays, config, vocabulary, forget_bias)
+        for name, array in _parameters(arrays, config, vocabulary)
     }
     arrays.check_rest(GROUPS)
     return found
 
 
 def _parameters(
-    arrays: Arrays, config: BiLMConfig, vocabulary: Vocabulary, forget_bias: float
+    arrays: Arrays, config: BiLMConfig, vocabulary: Vocabulary
 ) -> Iterator[tuple[str, FloatArray]]:
     if config.n_words:
         shape = (config.n_words, config.token_width)
@@ -94,8 +93,6 @@ def _parameters(
     for direction, stack in enumerate(STACKS):
         for layer in range(config.n_layers):
             for name, array in _lstm(arrays, config, direction, layer):
-                if name == "bias":
-                    array[config.hidden_width : 2 * config.hidden_width] += forget_bias
                 yield f"{stack}.{layer}.{name}", array
 
 
@@ -141,6 +138,15 @@ def _lstm(
     yield "bias", _reordered(read("B", 4 * hidden))
     if width != hidden:
         yield "weight_hr", read("W_P_0", hidden, width).T
+    elif CELL.format(direction=direction, layer=layer, part="W_P_0") in arrays.names():
+        _check_identity(arrays, read("W_P_0", hidden, width), direction, layer)
+
+
+def _check_identity(arrays: Arrays, projection: FloatArray, direction: int, layer: int) -> None:
+    """Between equal widths there is no projection here, and bilm-tf has none either."""
+    if not np.array_equal(projection, np.eye(len(projection))):
+        name = CELL.format(direction=direction, layer=layer, part="W_P_0")
+        raise arrays.malformed(name, "an identity, since dim = projection_dim", "another matrix")
 
 
 def _reordered(array: FloatArray) -> FloatArray:

@@ -23,6 +23,7 @@ from .efml_sizes import CONFIG, described
 from .native import EncoderModel, replace_file
 
 SIZES = "sizes.json"
+FILES = (CONFIG, SIZES, layout.WORDS, layout.CHARACTERS, layout.TOKENS, layout.ENCODER)
 
 
 def save_efml(model: EncoderModel, folder: Path) -> None:
@@ -48,6 +49,8 @@ def _expressible(config: Any, folder: Path) -> BiLMConfig:
         reason = "it does not read a vocabulary of characters, nor words through a projection"
     elif config.directions != "both" or not (config.skip or config.n_layers == 1):
         reason = "it lacks a direction, or the skip connections"
+    elif config.aligned or config.warm or config.forget_bias:
+        reason = "it has an alignment, a start state, or a forget bias of its own"
     elif config.hidden_width == config.token_width:
         reason = "its LSTMs have no projection"
     else:

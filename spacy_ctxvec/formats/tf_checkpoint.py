@@ -27,6 +27,7 @@ from .vocabulary_file import NO_VOCABULARY, Vocabulary, read_vocabulary
 
 FILE = re.compile(r"(?P<prefix>.+)(?:\.index|\.data-[0-9]+-of-[0-9]+)")
 STEP = re.compile(r"-([0-9]+)$")
+FAMILY = "tf-checkpoint"
 MODULE = "variables"  # the folder of a SavedModel with its checkpoint, and the checkpoint's name
 ADAGRAD = "Adagrad"
 STEPS = "global_step"
@@ -46,7 +47,7 @@ def read_tf_checkpoint(
     is_module = index.parent.name == MODULE
     folder = index.absolute().parent.parent
     name = folder.name if is_module else index.name.removesuffix(INDEX)
-    info: dict[str, Any] = {"name": name, "family": "tf-hub" if is_module else "tf-checkpoint"}
+    info: dict[str, Any] = {"name": name, "family": "tf-hub" if is_module else FAMILY}
     if STEPS in variables.bundle.names():
         info[STEPS] = int(variables.bundle.scalar(STEPS))
     if options is None:
@@ -92,7 +93,7 @@ def read_tf_slots(
     """
     variables = Variables.open(index)
     config, words = _config(variables, options, vocabulary)
-    return read_parameters(variables.slots(ADAGRAD), config, words, forget_bias=0.0)
+    return read_parameters(variables.slots(ADAGRAD), config, words)
 
 
 def find_checkpoint(path: Path) -> Path | None:

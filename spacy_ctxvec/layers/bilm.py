@@ -41,8 +41,10 @@ def BiLM_v1(
     n_words: int = 0,
     n_characters: int = 0,
     word_width: int = 0,
+    forget_bias: float = 0.0,
+    aligned: bool = False,
     init: str = "en_sm",
-    state: Literal["reset", "carry"] = "reset",
+    state: Literal["reset", "warm", "carry"] = "reset",
     window: int = 128,
     max_batch_items: int = 4096,
     cache_size: int = 50_000,
@@ -67,15 +69,19 @@ def BiLM_v1(
         beside the words if there are any; 0 for none.
     word_width (int): Width of the words' vectors where a projection follows them, as in models of
         ELMoForManyLangs; 0 where they are the token layer themselves.
+    forget_bias (float): Added to the biases of the forget gates, as TensorFlow does.
+    aligned (bool): A matrix that comes with the weights maps every layer.
     init (str): Weights where no others were loaded: "en_sm" (shipped with the package) or "random".
     state (str): "reset" reads every window from the zero state, so that the same text always has
-        the same vectors. "carry" goes on from the batch before, as the original programs do.
+        the same vectors. So does "warm", from a state that comes with the weights; `spacy ctxvec
+        convert --warm-up` makes it. "carry" goes on from the batch before, as the original
+        programs do.
     window (int): Longest stretch of words read in one go; a longer doc is cut after sentences.
     max_batch_items (int): Padded size, in words, of the batches that the encoder runs.
     cache_size (int): Words whose token layer is remembered.
     RETURNS (Model[List[Doc], List[Floats3d]]): (n_tokens, n_layers + 1, width) for each doc.
     """
-    arguments = locals()
+    arguments = {**locals(), "warm": state == "warm"}
     config = BiLMConfig(**{field.name: arguments[field.name] for field in fields(BiLMConfig)})
     if init not in INITS:
         raise errors.CtxvecError(errors.UNKNOWN_INIT.format(found=init))

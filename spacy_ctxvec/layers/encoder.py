@@ -36,7 +36,7 @@ class EncoderSettings(Unsaved):
     """See `bilm.BiLM_v1`. Layers below `first_trainable` do not learn."""
 
     init: str
-    state: Literal["reset", "carry"]
+    state: Literal["reset", "warm", "carry"]
     window: int
     max_batch_items: int
     first_trainable: int = 0

@@ -24,8 +24,9 @@ from .parallel import can_share, run_all
 from .word_char_encoder import WordCharEncoder
 from .word_encoder import WordEncoder
 
-State = Literal["reset", "carry"]
+State = Literal["reset", "warm", "carry"]
 
+START_OUTPUT, START_CELL, ALIGNMENT = "start_output", "start_cell", "alignment"
 DIRECTIONS = {"both": (0, 1), "forward": (0,), "backward": (1,)}
 """Numbers of the directions behind each setting: 0 reads forward, 1 backward."""
 
@@ -43,6 +44,9 @@ class BiLMConfig:
         instead of bytes and beside the words, if there are any; 0 for none
     word_width: of the words' vectors where a projection follows them; 0 where they are the token
         layer themselves
+    forget_bias: added to the biases of the forget gates, which do not include it then
+    warm: every sequence starts from a state that is stored with the weights (`boundary`)
+    aligned: a matrix that is stored with the weights maps every layer, as cross-lingual models have
     """
 
     width: int = 512
@@ -60,6 +64,9 @@ class BiLMConfig:
     n_words: int = 0
     n_characters: int = 0
     word_width: int = 0
+    forget_bias: float = 0.0
+    warm: bool = False
+    aligned: bool = False
 
     def __post_init__(self) -> None:
         pairs = tuple((int(width), int(n)) for width, n in self.filters)
@@ -163,7 +170,15 @@ class BiLM(Encoder):
 
     The two never mix: layer 2 forward sees only layer 1 forward. With `skip`, layers above the
     first add their input to their output, outside the recurrence.
+
+    start_output, start_cell (2, n_layers, token_width or hidden_width): of a `warm` encoder, the
+        state that sequences start from, by direction and layer
+    alignment (width, width): of an `aligned` encoder, what maps each layer
     """
+
+    start_output: Tensor
+    start_cell: Tensor
+    alignment: Tensor
 
     def __init__(self, config: BiLMConfig):
         super().__init__(config.n_outputs, config.width)
@@ -189,6 +204,11 @@ class BiLM(Encoder):
             self.char_encoder = CharEncoder(**spelling)
         self.forward_lstms = self._stack(0)
         self.backward_lstms = self._stack(1)
+        if config.warm:
+            self.register_buffer(START_OUTPUT, torch.zeros(2, config.n_layers, config.token_width))
+            self.register_buffer(START_CELL, torch.zeros(2, config.n_layers, config.hidden_width))
+        if config.aligned:
+            self.register_buffer(ALIGNMENT, torch.eye(config.width))
         self.state: CarriedState | None = None
 
     def _stack(self, direction: int) -> nn.ModuleList:
@@ -201,6 +221,7 @@ class BiLM(Encoder):
                 output_width=config.token_width,
                 cell_clip=config.cell_clip,
                 output_clip=config.output_clip,
+                forget_bias=config.forget_bias,
             )
             for _ in range(n_layers)
         )
@@ -213,7 +234,8 @@ class BiLM(Encoder):
                 lstm.requires_grad_(layer >= first)
 
     def carry_state(self, state: State) -> None:
-        """Start every sequence from zero ("reset"), or from where its batch row ended ("carry")."""
+        """Go on from where each batch row ended ("carry"), or start every sequence from one state:
+        zero or, of a `warm` encoder, the stored one."""
         self.state = CarriedState() if state == "carry" else None
 
     @property
@@ -291,7 +313,8 @@ class BiLM(Encoder):
         for of_layer in zip(*directions):
             layers += of_layer
         shape = (len(index), self.config.n_outputs, self.config.width)
-        return torch.cat(layers, dim=1).view(shape)
+        found = torch.cat(layers, dim=1).view(shape)
+        return found @ self.alignment.t() if self.config.aligned else found
 
     def _direction(
         self,
@@ -338,11 +361,20 @@ class BiLM(Encoder):
         lstms = self.backward_lstms if direction else self.forward_lstms
         for layer, lstm in enumerate(lstms):
             x = self.dropped(x, random)
-            widths = (self.config.token_width, self.config.hidden_width)
-            before = self.state and self.state.take(direction, layer, rows, widths)
+            before = self._before(direction, layer, rows)
             y, after = lstm(x, sizes, before)
             if self.state:
                 self.state.put(direction, layer, rows, after)
             x = y + x if self.config.skip and layer else y
             outputs.append(x)
         return outputs
+
+    def _before(self, direction: int, layer: int, rows: Tensor) -> LSTMState | None:
+        """The states that these batch rows start from; None is zero."""
+        if self.state:
+            widths = (self.config.token_width, self.config.hidden_width)
+            return self.state.take(direction, layer, rows, widths)
+        if not self.config.warm:
+            return None
+        h, c = self.start_output[direction, layer], self.start_cell[direction, layer]
+        return h.repeat(len(rows), 1), c.repeat(len(rows), 1)

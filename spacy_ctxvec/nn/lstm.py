@@ -27,8 +27,8 @@ class LSTM(nn.Module):
         h' = clip(W_hr (sigmoid(o) tanh(c')), output_clip)
 
     Without projection and clips that is the plain LSTM, for which the library's fused kernel is
-    used. A clip of 0 means none. The stored bias includes the forget bias; `bias_hh` adds a second
-    one to b, as PyTorch's own LSTM has.
+    used. A clip of 0 means none. `bias_hh` adds a second bias to b, as PyTorch's own LSTM has, and
+    `forget_bias` a number to that of every forget gate, as TensorFlow does.
 
     Computes in the precision of its input, whatever that of the weights.
     """
@@ -42,10 +42,12 @@ class LSTM(nn.Module):
         cell_clip: float = 0.0,
         output_clip: float = 0.0,
         bias_hh: bool = False,
+        forget_bias: float = 0.0,
     ):
         super().__init__()
         self.cell_clip = cell_clip
         self.output_clip = output_clip
+        self.forget_bias = forget_bias
         self.weight_ih = nn.Parameter(torch.empty(4 * hidden_width, input_width))
         self.weight_hh = nn.Parameter(torch.empty(4 * hidden_width, output_width))
         self.bias = nn.Parameter(torch.zeros(4 * hidden_width))
@@ -58,7 +60,7 @@ class LSTM(nn.Module):
         bound = math.sqrt(6 / (input_width + output_width + 4 * hidden_width))
         nn.init.uniform_(self.weight_ih, -bound, bound)
         nn.init.uniform_(self.weight_hh, -bound, bound)
-        self.bias.data[hidden_width : 2 * hidden_width] = 1.0
+        self.bias.data[hidden_width : 2 * hidden_width] = 1.0 - forget_bias
 
     @property
     def is_plain(self) -> bool:
@@ -76,11 +78,20 @@ class LSTM(nn.Module):
         hidden_width, output_width = self.weight_ih.shape[0] // 4, self.weight_hh.shape[1]
         return x.new_zeros(n_rows, output_width), x.new_zeros(n_rows, hidden_width)
 
+    def _bias(self) -> Tensor:
+        """All of b but `bias_hh`."""
+        if not self.forget_bias:
+            return self.bias
+        added = torch.zeros_like(self.bias)
+        hidden_width = len(added) // 4
+        added[hidden_width : 2 * hidden_width] = self.forget_bias
+        return self.bias + added
+
     def _fused(
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
         bias_hh = torch.zeros_like(self.bias) if self.bias_hh is None else self.bias_hh
-        weights = [self.weight_ih, self.weight_hh, self.bias, bias_hh]
+        weights = [self.weight_ih, self.weight_hh, self._bias(), bias_hh]
         weights = [weight.to(x.dtype) for weight in weights]
         state = (h.unsqueeze(0), c.unsqueeze(0))
         train = torch.is_grad_enabled()  # cuDNN keeps what a backward pass needs only if told
@@ -96,7 +107,7 @@ class LSTM(nn.Module):
     def _stepwise(
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
-        bias = self.bias if self.bias_hh is None else self.bias + self.bias_hh
+        bias = self._bias() if self.bias_hh is None else self._bias() + self.bias_hh
         w_ih, w_hh, bias = (w.to(x.dtype) for w in (self.weight_ih, self.weight_hh, bias))
         w_hr = None if self.weight_hr is None else self.weight_hr.to(x.dtype)
         from_input = torch.addmm(bias, x, w_ih.t())

@@ -36,7 +36,8 @@ def bilm_layers(config: BiLMConfig, weights: Weights, framed: Array) -> Array:
         _bilm_direction(config, weights, framed, direction)
         for direction in config.direction_numbers
     ]
-    return np.concatenate(directions, axis=2)[1:-1]
+    layers = np.concatenate(directions, axis=2)[1:-1]
+    return layers @ weights["alignment"].T if config.aligned else layers
 
 
 def _bilm_direction(config: BiLMConfig, weights: Weights, framed: Array, direction: int) -> Array:
@@ -44,9 +45,16 @@ def _bilm_direction(config: BiLMConfig, weights: Weights, framed: Array, directi
     layers = [framed]
     for layer in range(config.n_layers):
         below = layers[-1]
+        state = None
+        if config.warm:
+            state = (
+                weights["start_output"][direction, layer],
+                weights["start_cell"][direction, layer],
+            )
         above = lstm(
-            weights, f"{STACKS[direction]}.{layer}.", below, backward=bool(direction),
+            weights, f"{STACKS[direction]}.{layer}.", below, state, backward=bool(direction),
             cell_clip=config.cell_clip, output_clip=config.output_clip,
+            forget_bias=config.forget_bias,
         )  # fmt: skip
         layers.append(above + below if config.skip and layer else above)
     return np.stack(layers, axis=1)
@@ -70,22 +78,29 @@ def lstm(
     weights: Weights,
     name: str,
     x: Array,
+    state: tuple[Array, Array] | None = None,
     *,
     backward: bool,
     cell_clip: float = 0.0,
     output_clip: float = 0.0,
+    forget_bias: float = 0.0,
 ) -> Array:
-    """One layer of one direction: x (n_steps, input_width) -> (n_steps, output_width)."""
+    """One layer of one direction: x (n_steps, input_width) -> (n_steps, output_width).
+
+    state: output and cell before the first step, by default zero
+    """
     w_ih, w_hh = weights[name + "weight_ih"], weights[name + "weight_hh"]
     bias = weights[name + "bias"]
     if name + "bias_hh" in weights:
         bias = bias + weights[name + "bias_hh"]
     w_hr = weights.get(name + "weight_hr")
-    h, c = np.zeros(w_hh.shape[1], x.dtype), np.zeros(len(w_hh) // 4, x.dtype)
+    h, c = state or (np.zeros(w_hh.shape[1], x.dtype), np.zeros(len(w_hh) // 4, x.dtype))
     outputs = np.zeros((len(x), len(h)), x.dtype)
     for step in reversed(range(len(x))) if backward else range(len(x)):
         i, f, g, o = np.split(w_ih @ x[step] + w_hh @ h + bias, 4)
-        c = _clipped(_sigmoid(f) * c + _sigmoid(i) * np.tanh(g), cell_clip)
+        c = _clipped(
+            _sigmoid(f + np.float32(forget_bias)) * c + _sigmoid(i) * np.tanh(g), cell_clip
+        )
         h = _sigmoid(o) * np.tanh(c)
         h = _clipped(h if w_hr is None else w_hr @ h, output_clip)
         outputs[step] = h

@@ -25,4 +25,6 @@ def encoder_block(
             "vectors": "model" if has_vectors else "vocab",
             "lower": lower,
         }
-    return {"@architectures": "spacy-ctxvec.BiLM.v1", **config.to_dict(), "init": RANDOM}
+    sizes = config.to_dict()
+    state = "warm" if sizes.pop("warm") else "reset"
+    return {"@architectures": "spacy-ctxvec.BiLM.v1", **sizes, "state": state, "init": RANDOM}

@@ -150,8 +150,8 @@ def test_only_models_and_pipelines_are_replaced(work: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--format", "spacy", "--with-softmax"], "--with-softmax is for"),
-        (["--format", "spacy", "--dtype", "float16"], "--dtype is for"),
+        (["--format", "spacy", "--with-softmax"], "--with-softmax is for --format native"),
+        (["--format", "spacy", "--dtype", "float16"], "--dtype is for --format native"),
         (["--format", "spacy", "--lang", "qq"], 'lang = "qq"'),
     ],
 )
