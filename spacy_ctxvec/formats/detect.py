@@ -12,6 +12,7 @@ from .allennlp import WEIGHTS as ALLENNLP_WEIGHTS
 from .allennlp import is_allennlp, read_allennlp
 from .bilm_hdf5 import holds_bilm, read_bilm_hdf5
 from .cove import holds_keras_lstms, is_pickle, read_keras, read_pth
+from .efml import FILES as EFML_FILES
 from .efml import is_efml, read_efml
 from .native import CONFIG_FILE, WEIGHTS_FILE, EncoderModel, load_native, read_json_object
 from .tf_checkpoint import MODULE, find_checkpoint, read_tf_checkpoint
@@ -39,11 +40,11 @@ def load_model(path: Path) -> EncoderModel:
     folder = path if path.is_dir() else path.parent
     if _is_native(path):
         return load_native(folder)
-    if is_allennlp(folder) and path.name in (folder.name, ALLENNLP_WEIGHTS):
+    if is_allennlp(folder) and (path == folder or path.name == ALLENNLP_WEIGHTS):
         return read_allennlp(
             folder, next(filter(_is_options, sorted(folder.rglob("*.json"))), None)
         )
-    if is_efml(folder):
+    if is_efml(folder) and (path == folder or path.name in EFML_FILES):
         return read_efml(folder)
     if is_pickle(path):
         return read_pth(path)

@@ -24,6 +24,7 @@ from .efml_sizes import CONFIG, check_kinds, find_sizes, read_config
 from .native import EncoderModel, read_json_object
 from .pickles import StateDict
 
+FILES = (CONFIG, layout.WORDS, layout.CHARACTERS, layout.TOKENS, layout.ENCODER)
 UNKNOWN = "<oov>"
 INFO = {
     "family": "elmoformanylangs",

@@ -17,13 +17,14 @@ from ..nn.bilm import BiLMConfig
 from ..nn.vocabulary import VOCABULARY, text_of
 from ..nn.word_encoder import words_in
 from ..text.corpus import SPECIALS
+from . import efml
 from . import efml_layout as layout
 from .dictionaries import written
 from .efml_sizes import CONFIG, described
 from .native import EncoderModel, replace_file
 
 SIZES = "sizes.json"
-FILES = (CONFIG, SIZES, layout.WORDS, layout.CHARACTERS, layout.TOKENS, layout.ENCODER)
+FILES = (SIZES, *efml.FILES)
 
 
 def save_efml(model: EncoderModel, folder: Path) -> None:

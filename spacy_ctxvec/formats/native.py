@@ -62,8 +62,9 @@ class EncoderModel:
     def build(self) -> Any:
         """The encoder as a float32 module, in evaluation mode."""
         with torch.device("meta"):  # sizes of a damaged file must not allocate memory
-            check_sizes(new_encoder(self.config), self.weights)
-        model = new_encoder(self.config)
+            model = new_encoder(self.config)
+        check_sizes(model, self.weights)
+        model.to_empty(device="cpu")  # random weights would take longer than the real ones
         load_weights(model, self.weights)
         return model.eval()
 
@@ -114,7 +115,7 @@ def save_native(
     """Write a model folder, each file whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: _narrowed(tensor, dtype) for name, tensor in model.weights.items()}
-    replace_file(folder / WEIGHTS_FILE, safetensors.torch.save(weights))
+    write_safetensors(folder / WEIGHTS_FILE, weights)
     if model.vectors is not None:
         replace_file(folder / VECTORS_FILE, model.vectors.to_bytes())
     description = {
@@ -164,7 +165,7 @@ def save_softmax(
         for name, tensor in softmax.state_dict().items()
     }
     replace_file(folder / VOCABULARY_FILE, "".join(f"{word}\n" for word in words).encode("utf8"))
-    replace_file(folder / SOFTMAX_FILE, safetensors.torch.save(weights))
+    write_safetensors(folder / SOFTMAX_FILE, weights)
 
 
 def load_softmax(folder: Path) -> tuple[AnySoftmax, list[str]]:
@@ -214,6 +215,13 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise errors.malformed_model(path, "content", "a JSON object", type(value).__name__)
     return value
+
+
+def write_safetensors(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write a file whole or not at all, without a copy of it in memory."""
+    beside = path.with_name(path.name + ".new")
+    safetensors.torch.save_file(dict(weights), beside)
+    os.replace(beside, path)
 
 
 def replace_file(path: Path, data: bytes) -> None:

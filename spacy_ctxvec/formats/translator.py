@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 
 from .. import errors
@@ -28,6 +27,7 @@ from .native import (
     read_safetensors,
     replace_file,
     save_native,
+    write_safetensors,
 )
 
 WEIGHTS_FILE = "translator.safetensors"
@@ -62,7 +62,7 @@ def save_translation_model(
         for name, tensor in model.translator.state_dict().items()
         if not name.startswith(ENCODER)
     }
-    replace_file(folder / WEIGHTS_FILE, safetensors.torch.save(weights))
+    write_safetensors(folder / WEIGHTS_FILE, weights)
     sizes = model.translator.config.to_dict()
     sizes.pop("encoder")
     text = json.dumps({**model.settings, "sizes": sizes}, indent=2, ensure_ascii=False)
