@@ -139,6 +139,7 @@ NOT_AN_MTLSTM = (
     "{path} holds a biLM. Expected the encoder of a translation model (CoVe): only that has the "
     "layout of a .pth file; see --format."
 )
+NO_WORDS_FILE = "--format tokens needs a file with the words, one a line: --words FILE."
 FILE_IN_USE = (
     "{path} is there already. Name a file that is not, or replace a file (never a folder) with "
     "--force."

@@ -20,7 +20,7 @@ from spacy.language import Language
 
 from .. import errors
 from ..formats import bilm_export, efml_export
-from ..formats.bilm_export import save_bilm_hdf5
+from ..formats.bilm_export import save_bilm_hdf5, save_token_vectors
 from ..formats.cove import pth_arrays
 from ..formats.detect import load_model
 from ..formats.efml_export import save_efml
@@ -54,6 +54,7 @@ class Format(str, Enum):
     hdf5 = "hdf5"
     efml = "efml"
     pth = "pth"
+    tokens = "tokens"
 
 
 KINDS = {
@@ -62,6 +63,7 @@ KINDS = {
     Format.hdf5: "Options and HDF5 file",
     Format.efml: "Folder of ELMoForManyLangs",
     Format.pth: "PyTorch file",
+    Format.tokens: "Token vectors",
 }
 WRITERS = {Format.hdf5: save_bilm_hdf5, Format.efml: save_efml}
 
@@ -73,16 +75,21 @@ class Dtype(str, Enum):
 
 def export_cli(
     model: Annotated[str, typer.Argument(help="Model, working folder or saved pipeline")],
-    out: Annotated[Path, typer.Argument(help="Folder to write; of pth, the file")],
+    out: Annotated[Path, typer.Argument(help="Folder to write; of pth and tokens, the file")],
     form: Annotated[
         Format,
         typer.Option(
             "--format",
             "-f",
             help="Model folder; pipeline for spacy.load; for AllenNLP, flair, simple_elmo (hdf5); "
-            "for ELMoForManyLangs (efml); CoVe's weights as an LSTM of PyTorch (pth)",
+            "for ELMoForManyLangs (efml); CoVe's weights as an LSTM of PyTorch (pth); "
+            "a table of the token layer of --words (tokens)",
         ),
     ] = Format.native,
+    words: Annotated[
+        Path | None,
+        typer.Option("--words", dir_okay=False, help="Of --format tokens: a word a line"),
+    ] = None,
     dtype: Annotated[
         Dtype | None, typer.Option("--dtype", help="Of the weights; default: as they are")
     ] = None,
@@ -104,8 +111,8 @@ def export_cli(
         refuse_native_options(with_softmax, dtype)
         if form is Format.spacy:
             export_pipeline(model, out, lang, force)
-        elif form is Format.pth:
-            export_pth(model, out, force)
+        elif form in (Format.pth, Format.tokens):
+            export_file(model, out, form, words, force)
         else:
             _, encoder = opened(model)
             with emptied(out, force) as new:
@@ -159,13 +166,18 @@ def export_pipeline(name: str, out: Path, lang: str | None, force: bool) -> None
         alone.to_disk(new)
 
 
-def export_pth(name: str, out: Path, force: bool) -> None:
-    """Write the weights of an MT-LSTM in the layout of the published file of CoVe."""
-    _, model = opened(name)
-    if not isinstance(model.config, MTLSTMConfig):
-        raise errors.CtxvecError(errors.NOT_AN_MTLSTM.format(path=name))
+def export_file(name: str, out: Path, form: Format, words: Path | None, force: bool) -> None:
+    """Write an MT-LSTM as the published file of CoVe, or a biLM's vectors of some words."""
     if out.is_dir() or (out.exists() and not force):
         raise errors.CtxvecError(errors.FILE_IN_USE.format(path=out))
+    _, model = opened(name)
+    if form is Format.tokens:
+        if words is None:
+            raise errors.CtxvecError(errors.NO_WORDS_FILE)
+        save_token_vectors(model, words, out)
+        return
+    if not isinstance(model.config, MTLSTMConfig):
+        raise errors.CtxvecError(errors.NOT_AN_MTLSTM.format(path=name))
     data = io.BytesIO()
     torch.save(pth_arrays(model), data)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .. import errors
@@ -22,8 +23,10 @@ from ..text.characters import N_CHARACTERS
 from ..types import FloatArray
 from .bilm_weights import CELL, FORGET_BIAS, STACKS
 from .native import EncoderModel, replace_file
+from .vocabulary_file import read_words
 
 FILES = OPTIONS, WEIGHTS, WORDS = "options.json", "weights.hdf5", "vocab.txt"
+WORDS_AT_ONCE = 1024
 Arrays = Iterator[tuple[str, FloatArray]]
 
 
@@ -33,23 +36,45 @@ def save_bilm_hdf5(model: EncoderModel, folder: Path) -> None:
     CtxvecError for encoders that have no place there: other than biLMs of both directions, and
     those that project words or Unicode characters to their token layer.
     """
-    try:
-        import h5py
-    except ImportError as error:
-        message = errors.NEEDS_EXTRA.format(path=folder, package="h5py", extra="import")
-        raise errors.CtxvecError(message) from error
     config = _expressible(model.config, folder)
-    data = io.BytesIO()
-    with h5py.File(data, "w") as file:
-        for name, array in _arrays(config, model.weights):
-            file.create_dataset(name, data=np.ascontiguousarray(array))
+    data = _hdf5(_arrays(config, model.weights), folder)
     folder.mkdir(parents=True, exist_ok=True)
-    replace_file(folder / WEIGHTS, data.getvalue())
+    replace_file(folder / WEIGHTS, data)
     if config.n_words:
         text = text_of(model.weights[f"word_encoder.{VOCABULARY}"])
         replace_file(folder / WORDS, text.encode("utf8"))
     options = json.dumps(_options(config), indent=2)
     replace_file(folder / OPTIONS, options.encode("utf8"))
+
+
+def save_token_vectors(model: EncoderModel, vocabulary: Path, path: Path) -> None:
+    """Write the token layer of the words of a file as bilm-tf's `dump_token_embeddings` does: the
+    dataset `embedding` (n_words, token_width) in the order of the lines, `<S>` and `</S>` as marks.
+    """
+    config = model.config
+    if not isinstance(config, BiLMConfig):
+        raise errors.CtxvecError(errors.NOT_BILM_HDF5.format(path=path, reason="it is no biLM"))
+    words, encoder = read_words(vocabulary), model.build()
+    with torch.no_grad():
+        parts = [
+            encoder.word_vectors(words[i : i + WORDS_AT_ONCE], sentence_marks=True).numpy()
+            for i in range(0, len(words), WORDS_AT_ONCE)
+        ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, _hdf5([("embedding", np.concatenate(parts))], path))
+
+
+def _hdf5(arrays: Iterable[tuple[str, FloatArray]], path: Path) -> bytes:
+    try:
+        import h5py
+    except ImportError as error:
+        message = errors.NEEDS_EXTRA.format(path=path, package="h5py", extra="import")
+        raise errors.CtxvecError(message) from error
+    data = io.BytesIO()
+    with h5py.File(data, "w") as file:
+        for name, array in arrays:
+            file.create_dataset(name, data=np.ascontiguousarray(array))
+    return data.getvalue()
 
 
 def _expressible(config: Any, folder: Path) -> BiLMConfig:

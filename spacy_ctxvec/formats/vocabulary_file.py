@@ -42,14 +42,19 @@ class Vocabulary:
 NO_VOCABULARY = Vocabulary([], np.zeros(0, dtype=np.int64))
 
 
-def read_vocabulary(path: Path) -> Vocabulary:
+def read_words(path: Path) -> list[str]:
     """Of a file whose lines may end in any way, and which may be compressed."""
     try:
         with open_bytes(path) as file:
             lines = [line.strip() for line in io.TextIOWrapper(file, "utf8")]
     except UnicodeDecodeError as error:
         raise errors.malformed_model(path, "content", "UTF-8 text", error) from error
-    words = [line for line in lines if line != NO_WORD]
+    return [line for line in lines if line != NO_WORD]
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Of a biLM that reads words: the sentence marks and the unknown word are among them."""
+    words = read_words(path)
     for special in SPECIALS:
         if special not in words:
             raise errors.malformed_model(path, f"line {special}", "present", "no such line")

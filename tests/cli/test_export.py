@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import spacy
@@ -236,3 +237,34 @@ def test_a_bilm_has_no_such_file(work: Path, tmp_path: Path) -> None:
     result = export(work, tmp_path / "x.pth", "--format", "pth")
     assert result.exit_code == 1 and "biLM" in printed(result)
     assert not (tmp_path / "x.pth").exists()
+
+
+@pytest.mark.parametrize("form", ["hdf5", "efml"])
+def test_folders_for_others(work: Path, tmp_path: Path, form: str) -> None:
+    """A biLM of characters has a place in the one and not in the other."""
+    out = tmp_path / "out"
+    result = export(work, out, "--format", form)
+    if form == "efml":
+        assert result.exit_code == 1 and not out.exists()
+        return
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in out.iterdir()) == ["options.json", "weights.hdf5"]
+    want = open_pipeline(str(work / "model"))(TEXT)._.ctxvec.layers
+    np.testing.assert_allclose(open_pipeline(str(out))(TEXT)._.ctxvec.layers, want, atol=1e-6)
+    assert export(work, out, "--format", form).exit_code == 1
+    assert export(work, out, "--format", form, "--force").exit_code == 0
+
+
+def test_vectors_of_words(work: Path, tmp_path: Path, tiny_model: BiLM) -> None:
+    words = ["<S>", "</S>", "<UNK>", "bank", "naïve"]
+    (tmp_path / "words.txt").write_text("\n".join(words), "utf8")
+    result = export(
+        work, tmp_path / "out.hdf5", "--format", "tokens", "--words", tmp_path / "words.txt"
+    )
+    assert result.exit_code == 0, result.output
+    model = load_model(work / "model").build()
+    with h5py.File(tmp_path / "out.hdf5") as file, torch.no_grad():
+        want = model.word_vectors(words, sentence_marks=True).numpy()
+        np.testing.assert_allclose(file["embedding"][...], want, atol=1e-6)
+    result = export(work, tmp_path / "other.hdf5", "--format", "tokens")
+    assert result.exit_code == 1 and "--words" in printed(result)
