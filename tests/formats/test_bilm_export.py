@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,15 +86,7 @@ def test_own_models_are_read_again(tmp_path, tiny_config, tiny_plain_config, emb
 
 
 @pytest.mark.parametrize("name", ["clips", "plain"])
-def test_an_independent_reader(reference, tmp_path, tiny_config, tiny_plain_config, embed, name):
-    """The reader of these files that came with the reference numbers shares nothing with ours."""
-    path = reference.parent / "spec" / "oracle_elmo.py"
-    if not path.is_file():
-        pytest.skip(f"no reader at {path}; CTXVEC_FIXTURES names the folder beside it")
-    spec = importlib.util.spec_from_file_location("oracle_elmo", path)
-    assert spec and spec.loader
-    reader = sys.modules["oracle_elmo"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(reader)
+def test_an_independent_reader(reader, tmp_path, tiny_config, tiny_plain_config, embed, name):
     module = models(tiny_config, tiny_plain_config)[name].eval()
     save_bilm_hdf5(EncoderModel(module.config, dict(module.state_dict())), tmp_path)
     theirs = reader.load_bilm(tmp_path / "options.json", tmp_path / "weights.hdf5").embed(SENTENCE)

@@ -195,6 +195,22 @@ def test_options_with_training_keys_left_in(reference, embed, name):
         assert not np.allclose(literal[0, 0], plain[0, 0], atol=1e-6)
 
 
+@pytest.mark.parametrize("lang", ["es", "fr", "it"])
+def test_agrees_with_an_independent_reader(reference, reader, embed, parity, lang):
+    """Options with training's keys left in; special tokens, long and non-ASCII words."""
+    folder = reference / "allennlp/elmo_multilingual" / lang
+    files = folder / "options.json", folder / "weights.hdf5"
+    sentences = [
+        ["A", "naïve", "test", "of", "日本語", ",", "<UNK>", "x" * 60, "é" * 30, "."],
+        ["\U0001f30d"],
+        ["", "<", "</S", "\u200b"],
+    ]
+    got = embed(read_bilm_hdf5(*files).build(), sentences)
+    # Its state goes on from sentence to sentence, so each is read anew.
+    want = [np.swapaxes(reader.load_bilm(*files).embed(s), 0, 1) for s in sentences]
+    parity(f"elmo_multilingual/{lang}, all layers", got, want)
+
+
 def test_agrees_with_the_own_oracle(reference, embed):
     folder = reference / "allennlp/elmo"
     encoder = read_bilm_hdf5(folder / "options.json", folder / "lm_weights.hdf5")

@@ -18,6 +18,7 @@ from spacy_ctxvec.formats.detect import load_model
 FILES = {
     "allennlp/elmo/lm_weights.hdf5": "lm_weights.hdf5",
     "allennlp/elmo/options.json": "lm_weights.hdf5",
+    "allennlp/elmo_multilingual/it/weights.hdf5": "weights.hdf5",
     "generated/tf_tiny/ckpt/model.ckpt-300.index": "",
     "generated/tf_tiny/ckpt/model.ckpt-300.data-00000-of-00001": "",
     "generated/tf_tiny/ckpt/options.json": "",
