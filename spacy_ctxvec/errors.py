@@ -191,8 +191,8 @@ DOWNLOAD_FAILED = (
     "Cannot download {address}: {error}. If it broke off, the same command goes on from there."
 )
 WRONG_CHECKSUM = (
-    "{address} has the sha256 {found}. Expected: {expected}... The file was deleted; check the "
-    "address, and try again."
+    "{address} has the sha256 {found}. Expected: {expected}... Check the address and the checksum, "
+    "and try again."
 )
 NO_ROOM = "{folder} has {free:,} bytes left, and {needed:,} are needed."
 NOT_BILM_HDF5 = (
@@ -200,7 +200,22 @@ NOT_BILM_HDF5 = (
     "keeps any encoder: --format native."
 )
 FOR_BILMS = (
-    "{option} is for biLMs (ELMo), and this is the encoder of a translation model. Leave it out."
+    "This is the encoder of a translation model, and a biLM (ELMo) was expected: only biLMs have "
+    "start states and alignments."
+)
+OTHER_SETTING = (
+    "The weights belong to an encoder with {name} = {found}, and the [model] block says "
+    "{expected}. Write {name} = {found} there, or load other weights."
+)
+NO_START_STATE = (
+    'The [model] block says state = "warm", and the weights bring no state to start from. Write '
+    'state = "reset", or make weights with one: `spacy ctxvec convert MODEL OUT --warm-up TEXT`.'
+)
+BAD_ALIGNMENT = "An alignment is a matrix {expected} of finite numbers; found: {found}."
+BAD_CHECKSUM = "A checksum has 8 hexadecimal digits or more; found: {found}."
+OTHER_CHECKSUM = "{path} has the sha256 {found}. Expected: {expected}."
+OUT_IS_SOURCE = (
+    "{path} holds the model that is read, which writing there would remove. Name another folder."
 )
 NO_SENTENCES = "There is no sentence in {path}. Expected plain text, a sentence a line."
 NOTHING_TO_CONVERT = (
@@ -428,6 +443,40 @@ BAD_LOGGER = (
 NO_TENSORBOARD = (
     "spacy-ctxvec.TensorBoard.v1 needs the package tensorboard, which cannot be imported: {error} "
     "Install it with `pip install 'spacy-ctxvec[tensorboard]'`."
+)
+UNKNOWN_FEATURE_SETTING = (
+    "The block [components.<name>.feature_cache] has no setting {found}. Expected: {expected}."
+)
+FEATURES_FULL = (
+    "The feature cache is full: max_mb = {max_mb:g} and found {found}. What is there goes on being "
+    "used, and other texts are read anew in every epoch. Raise max_mb in "
+    '[components.<name>.feature_cache], or set dtype = "float16" there.{advice}'
+)
+FEATURES_PRUNE = " `spacy ctxvec cache prune` removes the layers of other models."
+FEATURES_NO_FOLDER = (
+    "The folder {folder} of the feature cache cannot be used: {error}. Name another one as "
+    "`folder` in [components.<name>.feature_cache]."
+)
+FEATURES_NOT_WRITTEN = (
+    "Nothing more is written to the feature cache in {folder}: {error}. Texts that are not there "
+    "are read anew in every epoch."
+)
+FEATURES_DAMAGED = (
+    "{path} and the file beside it are left out of the feature cache: {error}. Remove both; the "
+    "texts are read again."
+)
+UNUSABLE_CONFIG = (
+    "Cannot make a pipeline of the config {path}: {error} Expected the config of a training; "
+    "settings that it leaves open are taken from the variable SPACY_CONFIG_OVERRIDES."
+)
+NO_DOCS_PATH = (
+    "There is nothing at {path}. Expected .spacy files that DocBin.to_disk() wrote, or a folder of "
+    "them."
+)
+FEATURES_OF_NO_MODEL = "{root} holds no layers of a model {found}. It holds those of: {expected}."
+NOTHING_TO_PRUNE = (
+    "Which layers are to go? Give --max-gb N (those used longest ago, until N GB are left), "
+    "--model NAME (as `spacy ctxvec cache show` prints it), or --all."
 )
 UNKNOWN_AXIS = 'per = "{found}" is not known. Expected one of: {expected}.'
 NO_CURVE = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spacy_ctxvec.formats.crc32c import crc32c, masked
+from spacy_ctxvec.formats.tensorflow.crc32c import crc32c, masked
 
 KINDS = {"float32": 1, "float64": 2, "int32": 3, "int64": 9, "float16": 19}
 MAGIC = bytes.fromhex("57fb808b247547db")

@@ -17,14 +17,14 @@ from typer.core import TyperGroup
 
 COMMANDS = (
     "demo", "info", "data", "pretrain", "adapt", "evaluate-lm", "train-nmt", "translate", "convert",
-    "export",
+    "export", "cache",
 )  # fmt: skip
 
 
 class LazyGroup(TyperGroup):
     """A command group that knows its commands by name: NAME is `NAME_cli` in module `.NAME`.
 
-    There, `_` stands for `-`.
+    There, `_` stands for `-`. A command with commands of its own is a dictionary of these.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -35,9 +35,14 @@ class LazyGroup(TyperGroup):
             return None
         name = cmd_name.replace("-", "_")
         module = import_module(f".{name}", __name__)
-        single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name)(_speaking_plainly(getattr(module, f"{name}_cli")))
-        return typer.main.get_command(single)
+        found = getattr(module, f"{name}_cli")
+        commands, about = {cmd_name: found}, {}
+        if isinstance(found, dict):
+            commands, about = found, {"help": module.__doc__, "no_args_is_help": True}
+        own = typer.Typer(add_completion=False, rich_markup_mode=None, **about)
+        for own_name, function in commands.items():
+            own.command(own_name)(_speaking_plainly(function))
+        return typer.main.get_command(own)
 
 
 def _speaking_plainly(function: Callable[..., None]) -> Callable[..., None]:

@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+import shutil
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
+import numpy as np
 import srsly
 import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from thinc.api import Config
 
 from .. import errors
 from ..analysis.facts import file_facts, model_facts
 from ..analysis.self_check import self_check
-from ..formats.detect import load_model
-from ..formats.native import EncoderModel, save_native, save_softmax
+from ..formats.detect import is_native, load_model
+from ..formats.elmo.vocabulary import find_vocabulary
+from ..formats.native import (
+    SOFTMAX_FILE,
+    EncoderModel,
+    load_softmax,
+    save_native,
+    save_softmax,
+)
 from ..formats.pickles import load_pickle
-from ..formats.remote import fetched, is_remote, known_models
-from ..formats.tf_checkpoint import FAMILY as CHECKPOINT_FAMILY
-from ..formats.tf_checkpoint import find_checkpoint, read_tf_softmax
-from ..formats.vocabulary_file import find_vocabulary
+from ..formats.remote import fetched, is_remote, known_models, sha256_of
+from ..formats.tensorflow.checkpoint import FAMILY as CHECKPOINT_FAMILY
+from ..formats.tensorflow.checkpoint import find_checkpoint, read_tf_softmax
+from ..formats.variants import aligned, warmed
 from ..nn.adaptive_softmax import AnySoftmax
-from ..nn.bilm import ALIGNMENT, BiLMConfig
-from ..nn.boundary import boundary
 from ..text.lines import LineReader, Problems
 from ..text.pair_tokenizing import SideTokenizer
-from .export import Dtype, emptied, for_language
-from .opening import pipeline_around
+from .export import BLOCKS, NOTES, Dtype, emptied, for_language
+from .opening import model_block, pipeline_around
 
 TOLERANCE = 1e-4  # of the self-check; rounding alone leaves some 1e-6
 VERSION = "1.0.0"  # of a package
-WARM_UP_SENTENCES = 2048
+WARM_UP_SENTENCES, LONGEST = 2048, 256
+# What a pickled numpy array of floats is made of.
+NUMPY_GLOBALS: list[Any] = [
+    np.ndarray, np.dtype, np.dtypes.Float32DType, np.dtypes.Float64DType,
+    np.empty(0).__reduce__()[0],
+]  # fmt: skip
 
 
 def convert_cli(
@@ -85,20 +97,24 @@ def convert_cli(
         return
     if source is None or out is None:
         raise errors.CtxvecError(errors.NOTHING_TO_CONVERT)
-    place = downloaded(source, sha256) if is_remote(source) else Path(source)
+    place = found_at(source, sha256)
+    refuse_own_source(place, out)
     model = for_language(load_model(place), lang)
-    model = aligned(model, alignment) if alignment else model
-    model = warmed(model, warm_up) if warm_up else model
+    if alignment:
+        model = aligned(model, read_alignment(alignment))
+    if warm_up:
+        model = warmed(model, read_sentences(warm_up, model.info.get("lang", "xx")))
     report = {"source": source, **file_facts(largest_file(place)), **model_facts(model)}
     report["largest_difference"] = checked(model, source)
-    written = write_package(model, out, force) if package else out
-    if not package:
+    precision = dtype.value if dtype else model.dtype
+    if package:
+        refuse_dtype(dtype)
+        written = write_package(model, out, force)
+    else:
+        written = out
         with emptied(out, force) as new:
-            precision = dtype.value if dtype else model.dtype
-            save_native(model, new, dtype=precision)
-            if softmax := checkpoint_softmax(model, place):
-                save_softmax(*softmax, new, dtype=precision)
-                report["softmax_words"] = len(softmax[1])
+            report |= write_folder(model, place, new, precision)
+            (new / BLOCKS).write_text(config_blocks(model, out), "utf8")
     report["out"] = str(written)
     if json:
         typer.echo(srsly.json_dumps(report))
@@ -106,36 +122,99 @@ def convert_cli(
         tell(report, is_package=package)
 
 
-def aligned(model: EncoderModel, path: Path) -> EncoderModel:
-    """The model with every layer mapped by the matrix (width, width) in a file.
-
-    A mix is linear, so that mapping each layer is mapping the mix, as cross-lingual models do.
-    """
-    config, matrix = bilm_config(model, "--alignment"), load_pickle(path)
-    expected = (config.width, config.width)
-    found = tuple(matrix.shape) if isinstance(matrix, torch.Tensor) else type(matrix).__name__
-    if found != expected:
-        raise errors.malformed_model(path, "content", f"a matrix {expected}", found)
-    weights = {**model.weights, ALIGNMENT: matrix.float()}
-    return replace(model, config=replace(config, aligned=True), weights=weights)
+def refuse_dtype(dtype: Dtype | None) -> None:
+    if dtype:
+        raise errors.CtxvecError(errors.NOT_FOR_PIPELINE.format(option="--dtype"))
 
 
-def warmed(model: EncoderModel, text: Path) -> EncoderModel:
-    """The model with a start state that is measured on some text."""
-    config = bilm_config(model, "--warm-up")
-    problems, tokenizer = Problems(), SideTokenizer(model.info.get("lang", "xx"), lower=False)
-    lines = islice(LineReader(text, problems), WARM_UP_SENTENCES)
-    sentences = [words for words in map(tokenizer.words, lines) if words]
+def found_at(source: str, sha256: str) -> Path:
+    """Where the model lies, downloaded if need be; CtxvecError for a file with another checksum."""
+    if is_remote(source):
+        return downloaded(source, sha256)
+    place = Path(source)
+    if sha256:
+        found = sha256_of(place) if place.is_file() else "none, since it is no file"
+        if not found.startswith(sha256.lower()):
+            message = errors.OTHER_CHECKSUM.format(path=place, found=found, expected=sha256)
+            raise errors.CtxvecError(message)
+    return place
+
+
+def refuse_own_source(place: Path, out: Path) -> None:
+    """Replacing OUT must not take the model away that is read, not even with --force."""
+    home, target = (path.resolve() for path in (place, out))
+    home = home if home.is_dir() else home.parent
+    if target.exists() and (target == home or target in home.parents):
+        raise errors.CtxvecError(errors.OUT_IS_SOURCE.format(path=out))
+
+
+def read_alignment(path: Path) -> torch.Tensor:
+    """The matrix in a file of `torch.save`, a tensor or a numpy array, or of `numpy.save`."""
+    if path.suffix == ".npy":
+        try:
+            matrix: Any = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise errors.malformed_model(path, "content", "a numpy array", error) from error
+    else:
+        with torch.serialization.safe_globals(NUMPY_GLOBALS):
+            matrix = load_pickle(path)
+    if not isinstance(matrix, (np.ndarray, torch.Tensor)):
+        raise errors.malformed_model(path, "content", "a matrix", type(matrix).__name__)
+    return torch.as_tensor(matrix, dtype=torch.float32)
+
+
+def read_sentences(path: Path, lang: str) -> list[list[str]]:
+    """The first sentences of a text with a sentence a line, in words, none longer than a window."""
+    try:
+        tokenizer = SideTokenizer(lang, lower=False)
+    except errors.CtxvecError:  # as `pipeline_around` does where spaCy does not know the language
+        tokenizer = SideTokenizer("xx", lower=False)
+    lines = islice(LineReader(path, Problems()), WARM_UP_SENTENCES)
+    sentences = [words[:LONGEST] for words in map(tokenizer.words, lines) if words]
     if not sentences:
-        raise errors.CtxvecError(errors.NO_SENTENCES.format(path=text))
-    weights = {**model.weights, **boundary(model.build(), sentences)}
-    return replace(model, config=replace(config, warm=True), weights=weights)
+        raise errors.CtxvecError(errors.NO_SENTENCES.format(path=path))
+    return sentences
 
 
-def bilm_config(model: EncoderModel, option: str) -> BiLMConfig:
-    if not isinstance(model.config, BiLMConfig):
-        raise errors.CtxvecError(errors.FOR_BILMS.format(option=option))
-    return model.config
+def write_folder(model: EncoderModel, place: Path, folder: Path, precision: str) -> dict[str, Any]:
+    """Write a model folder with the notes and the softmax that came with the model; what of the
+    softmax is to be reported."""
+    save_native(model, folder, dtype=precision)
+    home = place if place.is_dir() else place.parent
+    for note in NOTES:
+        if is_native(place) and (home / note).is_file():
+            shutil.copy(home / note, folder / note)
+    try:
+        softmax = softmax_of(model, place)
+    except errors.CtxvecError as error:  # the encoder needs none
+        return {"softmax_left_out": str(error)}
+    if softmax is None:
+        return {}
+    save_softmax(*softmax, folder, dtype=precision)
+    return {"softmax_words": len(softmax[1])}
+
+
+def config_blocks(model: EncoderModel, folder: Path) -> str:
+    """What a training config needs in order to use the model in `folder`."""
+    block = model_block(model)
+    loader = {"@misc": "spacy-ctxvec.load_model.v1", "path": str(folder)}
+    blocks = {
+        "components": {"ctxvec": {"factory": "ctxvec", "model": block}},
+        "initialize": {"components": {"ctxvec": {"loader": loader}}},
+    }
+    return Config(blocks).to_str(interpolate=False)
+
+
+def softmax_of(model: EncoderModel, place: Path) -> tuple[AnySoftmax, list[str]] | None:
+    """That of a model folder, or of a training's checkpoint with its vocabulary beside it."""
+    if getattr(model.config, "aligned", False):
+        return None  # it reads layers as they were
+    if is_native(place):
+        home = place if place.is_dir() else place.parent
+        return load_softmax(home) if (home / SOFTMAX_FILE).is_file() else None
+    index = find_checkpoint(place) if model.info.get("family") == CHECKPOINT_FAMILY else None
+    vocabulary = find_vocabulary(index.parent) if index else None
+    return read_tf_softmax(index, vocabulary) if index and vocabulary else None
 
 
 def downloaded(name: str, sha256: str) -> Path:
@@ -152,17 +231,12 @@ def downloaded(name: str, sha256: str) -> Path:
         return fetched(name, progress, sha256=sha256)
 
 
-def checkpoint_softmax(model: EncoderModel, place: Path) -> tuple[AnySoftmax, list[str]] | None:
-    """The softmax of a training's checkpoint, where the words that it predicts are beside it."""
-    index = find_checkpoint(place) if model.info.get("family") == CHECKPOINT_FAMILY else None
-    vocabulary = find_vocabulary(index.parent) if index else None
-    return read_tf_softmax(index, vocabulary) if index and vocabulary else None
-
-
 def largest_file(place: Path) -> Path:
-    """Of a folder, the one that holds the weights, or most of them."""
-    files = [path for path in place.rglob("*") if path.is_file()] or [place]
-    return max(files, key=lambda path: path.stat().st_size)
+    """Of a folder, or of the files that a prefix means, the one that holds most of the weights."""
+    if place.is_file():
+        return place
+    found = place.rglob("*") if place.is_dir() else place.parent.glob(f"{place.name}.*")
+    return max((path for path in found if path.is_file()), key=lambda path: path.stat().st_size)
 
 
 def checked(model: EncoderModel, source: str) -> float:
@@ -181,7 +255,8 @@ def write_package(model: EncoderModel, out: Path, force: bool) -> Path:
     from spacy.cli.package import package
 
     nlp = pipeline_around(model)
-    name = re.sub(r"\W+", "_", str(model.info.get("name", "ctxvec"))).strip("_") or "ctxvec"
+    name = re.sub(r"\W+", "_", str(model.info.get("name", ""))).strip("_").lower()
+    name = name.removeprefix(f"{nlp.lang}_") or "ctxvec"
     nlp.meta.update(name=name, version=VERSION, license=str(model.info.get("licence", "")))
     folder = out / f"{nlp.lang}_{name}-{VERSION}"
     if folder.exists() and not force:
@@ -216,6 +291,8 @@ def tell(report: dict[str, Any], *, is_package: bool) -> None:
     for mix in report.get("mixes", []):
         weights = ", ".join(f"{weight:.4f}" for weight in mix["weights"])
         typer.echo(f"Learned mix, before the softmax: {weights}; gamma {mix['gamma']:.4f}")
+    if "softmax_left_out" in report:
+        typer.echo(f"The softmax is left out: {report['softmax_left_out']}")
     if "softmax_words" in report:
         typer.echo(f"Softmax over {report['softmax_words']:,} words: for evaluate-lm and adapt")
     typer.echo(
@@ -223,3 +300,5 @@ def tell(report: dict[str, Any], *, is_package: bool) -> None:
     )
     kind = "Package, for pip install" if is_package else "Model folder"
     typer.echo(f"{kind}: {report['out']}")
+    if not is_package:
+        typer.echo(f"For a training config: the blocks in {Path(report['out']) / BLOCKS}")

@@ -19,11 +19,12 @@ import typer
 from spacy.language import Language
 
 from .. import errors
-from ..formats import bilm_export, efml_export
-from ..formats.bilm_export import save_bilm_hdf5, save_token_vectors
 from ..formats.cove import pth_arrays
 from ..formats.detect import load_model
-from ..formats.efml_export import save_efml
+from ..formats.efml import export as efml_export
+from ..formats.efml.export import save_efml
+from ..formats.elmo import export as elmo_export
+from ..formats.elmo.export import MADE_WITH, save_bilm_hdf5, save_token_vectors
 from ..formats.native import (
     CONFIG_FILE,
     SOFTMAX_FILE,
@@ -45,6 +46,7 @@ from ..training.pretrain import model_folder
 from .opening import first_encoder, is_pipeline, open_pipeline
 
 NOTES = ("README.md", "LICENSE", CURVE)  # of a model folder; its weights are not to go without them
+BLOCKS = "component.cfg"  # what a training config needs to use a model folder
 PIPELINE_FILES = ("config.cfg", "meta.json", "tokenizer", "vocab")
 
 
@@ -252,10 +254,18 @@ def _refuse_other_content(out: Path, force: bool) -> None:
 
 
 def _own_names(out: Path) -> set[str]:
-    """Names of what `out` may hold as a model folder or a pipeline."""
+    """Names of what `out` may hold as a pipeline or a model that this package has written."""
     if is_pipeline(str(out)):
         meta = read_json_object(out / "meta.json")
         components = [*meta.get("components", []), *meta.get("disabled", [])]
         return {*NOTES, *PIPELINE_FILES, *components}
-    native = (CONFIG_FILE, WEIGHTS_FILE, VECTORS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
-    return {*NOTES, *native, *bilm_export.FILES, *efml_export.FILES}
+    if (out / CONFIG_FILE).is_file() and "architecture" in read_json_object(out / CONFIG_FILE):
+        weights = (WEIGHTS_FILE, VECTORS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
+        return {*NOTES, BLOCKS, CONFIG_FILE, *weights}
+    for files, marked in (
+        (elmo_export.FILES, elmo_export.OPTIONS),
+        (efml_export.FILES, CONFIG_FILE),
+    ):
+        if (out / marked).is_file() and MADE_WITH in read_json_object(out / marked):
+            return set(files)
+    return set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import spacy
 from spacy.language import Language
@@ -60,6 +61,15 @@ def first_encoder(nlp: Language) -> Ctxvec:
     return next(pipe for _, pipe in nlp.pipeline if isinstance(pipe, Ctxvec))
 
 
+def model_block(model: EncoderModel) -> dict[str, Any]:
+    """The block [components.NAME.model] that makes the layer of this model."""
+    return encoder_block(
+        model.config,
+        has_vectors=model.vectors is not None,
+        lower=model.info.get("lower", True),
+    )
+
+
 def pipeline_around(model: EncoderModel) -> Language:
     """A blank pipeline of the model's language: English where it names none, else multi-language
     where spaCy does not know it."""
@@ -67,12 +77,7 @@ def pipeline_around(model: EncoderModel) -> Language:
         nlp = spacy.blank(model.info.get("lang", "en"))
     except ImportError:
         nlp = spacy.blank("xx")
-    block = encoder_block(
-        model.config,
-        has_vectors=model.vectors is not None,
-        lower=model.info.get("lower", True),
-    )
-    pipe = nlp.add_pipe("ctxvec", config={"model": block})
+    pipe = nlp.add_pipe("ctxvec", config={"model": model_block(model)})
     assert isinstance(pipe, Ctxvec)
     shim_of(pipe.model).adopt(model.info.get("name", "a loaded model"), model)
     return nlp

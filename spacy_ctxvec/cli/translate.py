@@ -25,6 +25,7 @@ from ..training.translating import Translation, translations
 
 LINES = 1024  # read and translated together
 MAX_ON_PAGE = 200
+MAX_BAD_SHARE = 0.5  # of lines: of more, the text is in another encoding
 
 
 def translate_cli(
@@ -62,7 +63,8 @@ def translate_cli(
     found = load_translation_model(model_folder(model))
     search = SearchSettings(beam, max_length, length_penalty=length_penalty)
     console, problems = Console(stderr=True), Problems()
-    lines = (line or "" for line in LineReader(text, problems).in_place())
+    reader = LineReader(text, problems, max_bad_share=MAX_BAD_SHARE)
+    lines = (line or "" for line in reader.in_place())
     results = translated(found, lines, vectors, search, copy_unknown=not keep_unknown)
     kept: list[Translation] = []
     with _written(output) as out, _counted(results, console, shown=output is not None) as counted:
@@ -100,6 +102,7 @@ def _written(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
+    path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".new")
     try:
         with beside.open("w", encoding="utf8") as file:

@@ -22,10 +22,10 @@ from torch import Tensor
 from .. import errors
 from ..nn.bilm import BiLMConfig
 from ..text.characters import N_CHARACTERS
-from .bilm_options import read_options
-from .bilm_shapes import PUBLISHED
-from .bilm_weights import INFO
-from .efml_layout import highways, lstms
+from .efml.layout import highways, lstms
+from .elmo.options import read_options
+from .elmo.shapes import PUBLISHED
+from .elmo.weights import INFO
 from .native import EncoderModel
 from .pickles import StateDict
 

@@ -10,19 +10,20 @@ from pathlib import Path
 from .. import errors
 from .allennlp import WEIGHTS as ALLENNLP_WEIGHTS
 from .allennlp import is_allennlp, read_allennlp
-from .bilm_hdf5 import holds_bilm, read_bilm_hdf5
 from .cove import holds_keras_lstms, is_pickle, read_keras, read_pth
-from .efml import FILES as EFML_FILES
-from .efml import is_efml, read_efml
+from .efml.reading import FILES as EFML_FILES
+from .efml.reading import is_efml, read_efml
+from .elmo.hdf5_pair import holds_bilm, read_bilm_hdf5
+from .elmo.vocabulary import find_vocabulary
 from .native import CONFIG_FILE, WEIGHTS_FILE, EncoderModel, load_native, read_json_object
-from .tf_checkpoint import MODULE, find_checkpoint, read_tf_checkpoint
+from .tensorflow.checkpoint import MODULE, find_checkpoint, read_tf_checkpoint
 from .unpacking import is_archive, unpacked
-from .vocabulary_file import find_vocabulary
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # What tells the two files of one model apart; the rest of their names should be the same.
 ROLES = re.compile(r"(lm|model|options|weights)", re.IGNORECASE)
 MAX_LISTED = 20
+CLUTTER = ("__MACOSX", ".DS_Store")  # in archives
 
 
 def load_model(path: Path) -> EncoderModel:
@@ -33,17 +34,34 @@ def load_model(path: Path) -> EncoderModel:
     Of several checkpoints the latest is taken.
     """
     path = Path(path)
-    if not path.exists() and find_checkpoint(path) is None:
-        raise errors.CtxvecError(errors.NO_MODEL_PATH.format(path=path))
     if path.is_file() and is_archive(path):
         return _load_archive(path)
+    return _load(path)
+
+
+def _load_archive(path: Path) -> EncoderModel:
+    """What an archive holds, in folders of its own or not."""
+    with unpacked(path) as folder:
+        inner = folder
+        while len(entries := [p for p in inner.iterdir() if p.name not in CLUTTER]) == 1:
+            inner = entries[0]
+            if inner.is_file():
+                break
+        try:
+            model = _load(inner)
+        except errors.CtxvecError as error:
+            raise type(error)(str(error).replace(str(folder), str(path))) from error
+    return replace(model, info={**model.info, "name": path.name.split(".")[0]})
+
+
+def _load(path: Path) -> EncoderModel:
+    if not path.exists() and find_checkpoint(path) is None:
+        raise errors.CtxvecError(errors.NO_MODEL_PATH.format(path=path))
     folder = path if path.is_dir() else path.parent
-    if _is_native(path):
+    if is_native(path):
         return load_native(folder)
     if is_allennlp(folder) and (path == folder or path.name == ALLENNLP_WEIGHTS):
-        return read_allennlp(
-            folder, next(filter(_is_options, sorted(folder.rglob("*.json"))), None)
-        )
+        return read_allennlp(folder, _archived_options(folder))
     if is_efml(folder) and (path == folder or path.name in EFML_FILES):
         return read_efml(folder)
     if is_pickle(path):
@@ -53,18 +71,11 @@ def load_model(path: Path) -> EncoderModel:
     return _load_elmo(path, folder)
 
 
-def _load_archive(path: Path) -> EncoderModel:
-    """What an archive holds, in a folder of its own or not."""
-    with unpacked(path) as folder:
-        inner = folder
-        while len(entries := list(inner.iterdir())) == 1 and entries[0].is_dir():
-            inner = entries[0]
-        try:
-            model = load_model(entries[0] if len(entries) == 1 else inner)
-        except errors.CtxvecError as error:
-            raise type(error)(str(error).replace(str(folder), str(path))) from error
-    name = path.name.split(".")[0]
-    return replace(model, info={**model.info, "name": name})
+def _archived_options(folder: Path) -> Path | None:
+    """AllenNLP keeps files that a config named below `fta`, without their endings."""
+    named = sorted(folder.rglob("*options_file*"))
+    found = [path for path in [*named, *sorted(folder.rglob("*.json"))] if path.is_file()]
+    return next((path for path in found if "lstm" in _object(path)), None)
 
 
 def _load_elmo(path: Path, folder: Path) -> EncoderModel:
@@ -96,9 +107,10 @@ def _load_checkpoint(path: Path, folder: Path) -> EncoderModel:
     return read_tf_checkpoint(index, options[0] if options else None, find_vocabulary(home))
 
 
-def _is_native(path: Path) -> bool:
+def is_native(path: Path) -> bool:
+    """Whether it is the package's own folder, or a file of one."""
     if path.is_file():
-        return path.name in (CONFIG_FILE, WEIGHTS_FILE) and _is_native(path.parent)
+        return path.name in (CONFIG_FILE, WEIGHTS_FILE) and is_native(path.parent)
     if (path / WEIGHTS_FILE).is_file():
         return True
     return "architecture" in _object(path / CONFIG_FILE)

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from .. import errors
 from ..nn.adaptive_softmax import AnySoftmax, new_softmax
 from ..nn.architectures import CONFIGS, EncoderConfig, architecture_of, new_encoder
+from ..nn.bilm import ALIGNMENT, START_CELL, START_OUTPUT
 from ..nn.vocabulary import VOCABULARY
 from .word_table import WordTable
 
@@ -93,8 +94,8 @@ def check_sizes(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def n_parameters(weights: Mapping[str, Tensor]) -> int:
-    """How many numbers of an encoder were learned: its statistics and vocabulary were not."""
-    apart = ("layer_mean", "layer_deviation", VOCABULARY)
+    """How many numbers of an encoder were learned; not statistics, vocabulary, start, alignment."""
+    apart = ("layer_mean", "layer_deviation", VOCABULARY, START_OUTPUT, START_CELL, ALIGNMENT)
     return sum(w.numel() for name, w in weights.items() if not name.endswith(apart))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,24 @@ from .. import errors
 
 
 def load_pickle(path: Path) -> Any:
+    _check_stored(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a damaged or hostile file makes the library raise
         raise errors.MalformedModelError(
             errors.UNSAFE_PICKLE.format(path=path, error=str(error).split("\n")[0])
         ) from error
+
+
+def _check_stored(path: Path) -> None:
+    """Refuse what unpacks to more than the file: `torch.save` never compresses."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            stored = all(i.compress_type == zipfile.ZIP_STORED for i in archive.infolist())
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return  # the older layout, or damaged: for the library to say
+    if not stored:
+        raise errors.malformed_model(path, "content", "stored as torch.save does", "compressed")
 
 
 @dataclass

@@ -14,8 +14,10 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,11 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_o
 
 from .. import __version__, errors
 from ..assets import FOLDER
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 CACHE_VARIABLE = "CTXVEC_CACHE"
 KNOWN_FILE = "known_models.json"
@@ -75,17 +82,31 @@ def fetched(
     """
     sources = sources_of(name)
     if sha256:
+        if not re.fullmatch("[0-9a-fA-F]{8,64}", sha256):
+            raise errors.CtxvecError(errors.BAD_CHECKSUM.format(found=sha256))
         sources[-1] = Source(sources[-1].address, sha256.lower())
     for source in sources:
         _check_scheme(source)
     key = hashlib.sha256("\n".join(source.address for source in sources).encode()).hexdigest()[:16]
     folder = cache_folder() / key
     folder.mkdir(parents=True, exist_ok=True)
-    for source in sources:
-        if not (folder / source.name).exists():
-            _download(source, folder / source.name, progress)
-        _check(source, folder / source.name)
+    with _alone_in(folder):
+        for source in sources:
+            path = folder / source.name
+            is_new = not path.exists()
+            if is_new:
+                _download(source, path, progress)
+            _check(source, path, is_new=is_new)
     return folder / sources[0].name if len(sources) == 1 else folder
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Another process that downloads the same model waits for this one, where the system can."""
+    with (folder / "lock").open("w") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def cache_folder() -> Path:
@@ -105,8 +126,10 @@ def sources_of(name: str) -> list[Source]:
         ]
     if name in (known := known_models()):
         return [Source(**file) for file in known[name]["files"]]
-    if name.endswith(WEIGHTS_END):
-        return [Source(name.removesuffix(WEIGHTS_END) + OPTIONS_END), Source(name)]
+    address = urlsplit(name)
+    if address.path.endswith(WEIGHTS_END):
+        path = address.path.removesuffix(WEIGHTS_END) + OPTIONS_END
+        return [Source(address._replace(path=path).geturl()), Source(name)]
     return [Source(name)]
 
 
@@ -126,27 +149,39 @@ def _download(source: Source, path: Path, progress: Progress) -> None:
         headers |= {"Range": f"bytes={part.stat().st_size}-", "If-Range": tag.read_text("utf8")}
     try:
         with _opener().open(Request(source.address, headers=headers), timeout=SECONDS) as response:
-            goes_on = response.status == 206
-            _keep_tag(response.headers.get("ETag"), tag)
-            done = part.stat().st_size if goes_on else 0
-            length = response.headers.get("Content-Length")
-            total = done + int(length) if length else None
-            _check_room(path, total)
-            with part.open("ab" if goes_on else "wb") as file:
-                while block := response.read(BLOCK):
-                    file.write(block)
-                    done += len(block)
-                    progress(source.name, done, total)
+            if response.status != 206:
+                part.unlink(missing_ok=True)
+                tag.unlink(missing_ok=True)
+            total = _receive(response, part, tag, partial(progress, source.name))
+        if total is not None and part.stat().st_size != total:
+            raise _failed(source, f"{part.stat().st_size:,} of {total:,} bytes came")
+        os.replace(part, path)
+        tag.unlink(missing_ok=True)
+    except errors.CtxvecError:
+        raise
     except HTTPError as error:
         if error.code == 416:  # nothing is left to be sent, or another file lies there now
             part.unlink(missing_ok=True)
         raise _failed(source, f"{error.code} {error.reason}") from error
     except (OSError, HTTPException, ValueError) as error:
         raise _failed(source, error) from error
-    if total is not None and done != total:
-        raise _failed(source, f"{done:,} of {total:,} bytes came")
-    tag.unlink(missing_ok=True)
-    os.replace(part, path)
+
+
+def _receive(
+    response: Any, part: Path, tag: Path, progress: Callable[[int, int | None], None]
+) -> int | None:
+    """Append what comes to `part`; how long the file is to be, if that is known."""
+    done = part.stat().st_size if part.exists() else 0
+    length = response.headers.get("Content-Length")
+    total = done + int(length) if length else None
+    _check_room(part, total)
+    with part.open("ab") as file:
+        _keep_tag(response.headers.get("ETag"), tag)
+        while block := response.read(BLOCK):
+            file.write(block)
+            done += len(block)
+            progress(done, total)
+    return total
 
 
 def _keep_tag(etag: str | None, path: Path) -> None:
@@ -163,12 +198,13 @@ def _check_room(path: Path, total: int | None) -> None:
         raise errors.CtxvecError(message + f" {CACHE_VARIABLE} names another folder.")
 
 
-def _check(source: Source, path: Path) -> None:
+def _check(source: Source, path: Path, *, is_new: bool) -> None:
     if not source.sha256:
         return
     found = sha256_of(path)
     if not found.startswith(source.sha256):
-        path.unlink()
+        if is_new:
+            path.unlink()
         message = errors.WRONG_CHECKSUM.format(
             address=source.address, found=found, expected=source.sha256
         )

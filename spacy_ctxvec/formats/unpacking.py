@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import stat
 import tarfile
 import zipfile
@@ -21,9 +22,11 @@ LEAST_LIMIT = 1 << 20  # so small an archive may grow to this, whatever its own 
 BLOCK = 1 << 20
 TAR_STARTS = (b"\x1f\x8b", b"BZh")  # not xz, which may ask for gigabytes of memory
 USTAR = slice(257, 262)
+ZIP_KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+MAX_HEADER = 1 << 16  # of a tar's entry; names are short
 FAULTS = (
     EOFError, NotImplementedError, OSError, RuntimeError, UnicodeError, ValueError,
-    tarfile.TarError, zipfile.BadZipFile, zlib.error,
+    lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
 
@@ -97,6 +100,8 @@ def _unpack_zip(path: Path, folder: Path, room: Room) -> None:
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
             target = room.place(folder, entry.filename)
+            if entry.compress_type not in ZIP_KINDS:
+                raise room.malformed("entries", "deflated, or packed by bzip2", entry.filename)
             kind = stat.S_IFMT(entry.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise room.malformed("entries", "files and folders", f"{entry.filename}, a link")
@@ -106,7 +111,7 @@ def _unpack_zip(path: Path, folder: Path, room: Room) -> None:
 
 
 def _unpack_tar(path: Path, folder: Path, room: Room) -> None:
-    with tarfile.open(path, "r|*") as archive:
+    with tarfile.open(path, "r|*", tarinfo=_Entry) as archive:
         for entry in archive:
             target = room.place(folder, entry.name)
             if not (entry.isreg() or entry.isdir()):
@@ -114,6 +119,15 @@ def _unpack_tar(path: Path, folder: Path, room: Room) -> None:
             source = archive.extractfile(entry) if entry.isreg() else None
             if source is not None:
                 room.copy(source, target)
+
+
+class _Entry(tarfile.TarInfo):
+    """Headers of headers, with long names and the like, are read whole before anybody is asked."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type not in (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE) and self.size > MAX_HEADER:
+            raise tarfile.HeaderError("a header of its own is too large")
+        return super()._proc_member(tar)  # type: ignore[misc]
 
 
 def _is_of_torch(path: Path) -> bool:

@@ -12,9 +12,11 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, cast
 
+import numpy as np
 import safetensors.torch
 import srsly
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from spacy.tokens import Doc
 from thinc.api import Optimizer
@@ -24,11 +26,13 @@ from torch import Tensor
 
 from .. import errors
 from ..formats.native import EncoderModel, WordTable, load_weights
+from ..formats.variants import fitted
 from ..nn.architectures import AnyEncoder, new_encoder
 from ..nn.bilm import BiLM
 from ..types import IntArray
 from .batching import WordBatch
 from .cache import ProcessLock
+from .fingerprint import fingerprint_of
 
 
 class WordInputs(Protocol):
@@ -59,6 +63,10 @@ class WordInputs(Protocol):
         """Called where a parameter has changed, by default where all have."""
         ...
 
+    def digests(self, batch: WordBatch) -> NDArray[np.uint8]:
+        """A hash of what is read of each word, (n_words, DIGEST_BYTES)."""
+        ...
+
 
 class EncoderShim(Shim):
     """Holds the encoder, where its weights come from, and what it reads of words.
@@ -72,6 +80,7 @@ class EncoderShim(Shim):
         super().__init__(module.to(get_torch_default_device()))
         self.inputs = inputs
         self.loading = ProcessLock()
+        self._fingerprint = ""
 
     @property
     def module(self) -> Any:
@@ -95,13 +104,25 @@ class EncoderShim(Shim):
         """What the model folder or file said of itself: language, tokenisation, perplexity."""
         return self.cfg.get("info", {})
 
+    @property
+    def fingerprint(self) -> str:
+        """Stands for all of the encoder that decides which layers a text has, weights included."""
+        if not self._fingerprint:
+            self._fingerprint = fingerprint_of(self._model)
+        return self._fingerprint
+
+    def _changed(self, *parameter: str) -> None:
+        """Called where a parameter has changed, or without its name where all have."""
+        self._fingerprint = ""
+        self.inputs.forget(*parameter)
+
     def adopt(self, source: str, model: EncoderModel | None, *, loaded: bool = False) -> None:
         """Take the weights of `model`, or keep the random ones, as coming from `source`."""
         if model is not None:
-            load_weights(self._model, model.weights)
+            load_weights(self._model, fitted(model, self._model.config).weights)
             self.inputs.adopt(model.vectors)
         self.cfg = {"source": source, "info": model.info if model else {}, "loaded": loaded}
-        self.inputs.forget()
+        self._changed()
 
     def finish_update(self, optimizer: Optimizer) -> None:
         """Step every parameter that has a gradient, writing into its own memory."""
@@ -114,7 +135,7 @@ class EncoderShim(Shim):
             if written.data_ptr() != parameter.data_ptr():
                 parameter.data.copy_(written)
             parameter.grad = None
-            self.inputs.forget(name)
+            self._changed(name)
 
     @contextlib.contextmanager
     def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
@@ -132,7 +153,7 @@ class EncoderShim(Shim):
         for name, value in values.items():
             named[name].data.copy_(value)
         if values:
-            self.inputs.forget()
+            self._changed()
 
     def copy(self) -> EncoderShim:
         """A deep copy with an id of its own, since optimizers keep their moments by id."""
@@ -144,7 +165,7 @@ class EncoderShim(Shim):
 
     def to_device(self, device_type: str, device_id: int) -> None:
         self._model.to("cpu" if device_type == "cpu" else f"cuda:{device_id}")
-        self.inputs.forget()
+        self._changed()
 
     def to_bytes(self) -> bytes:
         message = {"config": self.cfg, "weights": self._weights()}
@@ -164,7 +185,7 @@ class EncoderShim(Shim):
         self.inputs.adopt(vectors)
         self._model.to(get_torch_default_device())
         self.cfg = {**message["config"], "loaded": True}
-        self.inputs.forget()
+        self._changed()
         return self
 
     def _weights(self) -> bytes:
@@ -176,7 +197,8 @@ class EncoderShim(Shim):
         containers and moves the storage under the arrays that look into it."""
         state = {key: value for key, value in self.__dict__.items() if key != "_model"}
         carries = isinstance(self._model, BiLM) and self._model.state is not None
-        return {**state, "module": (self._model.config, carries, self._weights())}
+        module = (self._model.config, carries, self._weights())
+        return {**state, "_fingerprint": "", "module": module}  # another device, perhaps
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         config, carries, weights = state.pop("module")

@@ -20,6 +20,7 @@ from .. import errors
 from ..formats.word_table import WordTable
 from ..types import FloatArray, IntArray
 from .batching import WordBatch
+from .fingerprint import digests
 
 logger = logging.getLogger("spacy")
 
@@ -44,6 +45,12 @@ class StaticWords:
         distinct, inverse = np.unique(batch.keys, return_inverse=True)
         found, _ = self.find(distinct, batch.vocabs)
         return torch.from_numpy(found).to(module.device), inverse
+
+    def digests(self, batch: WordBatch) -> NDArray[np.uint8]:
+        """A hash of each word's vector, (n_words, DIGEST_BYTES)."""
+        distinct, inverse = np.unique(batch.keys, return_inverse=True)
+        found, _ = self.find(distinct, batch.vocabs)
+        return digests(vector.tobytes() for vector in found)[inverse]
 
     def find(
         self, keys: NDArray[np.uint64], vocabs: Sequence[Vocab]

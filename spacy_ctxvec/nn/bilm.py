@@ -145,24 +145,26 @@ class CarriedState:
     def copy(self) -> CarriedState:
         return CarriedState({key: (h.clone(), c.clone()) for key, (h, c) in self._rows.items()})
 
-    def take(self, direction: int, layer: int, rows: Tensor, widths: tuple[int, int]) -> LSTMState:
-        """The states of `rows` in that order; rows never seen before start at zero."""
+    def take(self, direction: int, layer: int, rows: Tensor, start: LSTMState) -> LSTMState:
+        """The states of `rows` in that order; rows never seen before have those of `start`.
+
+        start: output (output_width,) and cell (hidden_width,)
+        """
         n_rows = int(rows.max()) + 1
-        stored = self._rows.get((direction, layer))
-        if stored is None:
-            stored = (torch.zeros(0, widths[0]), torch.zeros(0, widths[1]))
-        grown = tuple(_withrows_of(part, n_rows).to(rows.device) for part in stored)
-        self._rows[direction, layer] = (grown[0], grown[1])
-        return grown[0][rows], grown[1][rows]
+        stored = self._rows.get((direction, layer), (start[0][:0, None], start[1][:0, None]))
+        h, c = (_grown(part, n_rows, row) for part, row in zip(stored, start))
+        self._rows[direction, layer] = h, c
+        return h[rows], c[rows]
 
     def put(self, direction: int, layer: int, rows: Tensor, state: LSTMState) -> None:
         for part, new in zip(self._rows[direction, layer], state):
             part[rows] = new.detach().to(part.dtype)
 
 
-def _withrows_of(part: Tensor, n_rows: int) -> Tensor:
+def _grown(part: Tensor, n_rows: int, row: Tensor) -> Tensor:
+    """`part` (n, width) with copies of `row` (width,) behind it, so that there are `n_rows`."""
     missing = max(0, n_rows - len(part))
-    return torch.cat([part, part.new_zeros(missing, part.shape[1])])
+    return torch.cat([part.to(row.device).view(-1, len(row)), row.repeat(missing, 1)])
 
 
 class BiLM(Encoder):
@@ -229,8 +231,8 @@ class BiLM(Encoder):
     def set_trainable(self, first: int) -> None:
         """Let layers `first` and above learn; layer 0 is the token layer."""
         self.token_encoder.requires_grad_(first == 0)
-        for layer, lstms in enumerate(zip(self.forward_lstms, self.backward_lstms), start=1):
-            for lstm in lstms:
+        for lstms in (self.forward_lstms, self.backward_lstms):
+            for layer, lstm in enumerate(lstms, start=1):
                 lstm.requires_grad_(layer >= first)
 
     def carry_state(self, state: State) -> None:
@@ -255,7 +257,7 @@ class BiLM(Encoder):
         if isinstance(encoder, WordCharEncoder):
             return encoder.ids(words, sentence_marks=sentence_marks)
         if isinstance(encoder, WordEncoder):
-            return encoder.ids(words)
+            return encoder.ids(words, sentence_marks=sentence_marks)
         return encode_words(words, self.config.max_characters, sentence_marks=sentence_marks)
 
     def mark_ids(self) -> IntArray:
@@ -371,10 +373,16 @@ class BiLM(Encoder):
 
     def _before(self, direction: int, layer: int, rows: Tensor) -> LSTMState | None:
         """The states that these batch rows start from; None is zero."""
-        if self.state:
-            widths = (self.config.token_width, self.config.hidden_width)
-            return self.state.take(direction, layer, rows, widths)
-        if not self.config.warm:
+        if not (self.state or self.config.warm):
             return None
-        h, c = self.start_output[direction, layer], self.start_cell[direction, layer]
-        return h.repeat(len(rows), 1), c.repeat(len(rows), 1)
+        start = self._start(direction, layer)
+        if self.state:
+            return self.state.take(direction, layer, rows, start)
+        return start[0].repeat(len(rows), 1), start[1].repeat(len(rows), 1)
+
+    def _start(self, direction: int, layer: int) -> LSTMState:
+        """Output (token_width,) and cell (hidden_width,) before the first step."""
+        if self.config.warm:
+            return self.start_output[direction, layer], self.start_cell[direction, layer]
+        zeros = self.layer_mean.new_zeros
+        return zeros(self.config.token_width), zeros(self.config.hidden_width)

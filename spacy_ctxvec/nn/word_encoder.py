@@ -11,6 +11,8 @@ from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, SPECIALS, UNKNOWN_
 from ..types import IntArray
 from .vocabulary import WithVocabulary, as_bytes
 
+MARKS = {SPECIALS[id_]: id_ for id_ in (SENTENCE_START_ID, SENTENCE_END_ID)}
+
 
 class WordEncoder(WithVocabulary):
     """Ids (n,) -> a row each of a table (n_words, output_width).
@@ -36,9 +38,14 @@ class WordEncoder(WithVocabulary):
             raise ValueError(f"expected {len(self.embedding.weight)} words, {SPECIALS} first")
         self.set_text(as_bytes(lines_of(words)))
 
-    def ids(self, words: Sequence[str]) -> IntArray:
-        """The row of each word, that of the unknown word where there is none."""
-        return np.array([self._row_of.get(w, UNKNOWN_ID) for w in words], dtype=np.int64)
+    def ids(self, words: Sequence[str], *, sentence_marks: bool = False) -> IntArray:
+        """The row of each word, that of the unknown word where there is none.
+
+        sentence_marks: read words that are spelled like the marks as the marks themselves
+        """
+        marks = MARKS if sentence_marks else {}
+        rows = [marks.get(word, self._row_of.get(word, UNKNOWN_ID)) for word in words]
+        return np.array(rows, dtype=np.int64)
 
     def mark_ids(self) -> IntArray:
         return np.array([SENTENCE_START_ID, SENTENCE_END_ID])

@@ -31,6 +31,7 @@ from ..layers.encoder import (
     settings_of,
     shim_of,
 )
+from ..layers.features import FeatureCache, FeatureSettings
 from ..layers.listener import ListenerState, state_of
 from ..layers.scalar_mix import weighted_sum
 from ..nn.parallel import gpu_was_forked
@@ -41,6 +42,7 @@ from .replacing import replace_listener, standalone_config
 from .storage import LayerReader, Store
 
 logger = logging.getLogger("spacy")
+NO_CACHE = FeatureSettings()
 
 
 class Ctxvec(TrainablePipe):
@@ -61,6 +63,7 @@ class Ctxvec(TrainablePipe):
         output: str | list[float] = "mean",
         store: Store = "layers",
         store_dtype: str = "float32",
+        feature_cache: FeatureSettings = NO_CACHE,
     ):
         """See `factory.make_ctxvec` for the settings."""
         self.vocab = vocab
@@ -71,6 +74,8 @@ class Ctxvec(TrainablePipe):
         self.output = output
         self.store: Store = store
         self.store_dtype = store_dtype
+        self.feature_cache = feature_cache
+        self.features: FeatureCache | None = None
         self.listener_map = {}
         self._linked = LinkedStates()
         self._tensor_user = ""
@@ -174,6 +179,12 @@ class Ctxvec(TrainablePipe):
         self._end_round(docs)
         docdata.install_extensions()
         self._settle_weights()
+        return self._layers_of(docs)
+
+    def _layers_of(self, docs: list[Doc]) -> list[Floats3d]:
+        """Of an encoder that does not learn, from the cache where there is one."""
+        if self.frozen and self.features is not None:
+            return self.features.layers(self.model, docs)
         return self.model.predict(docs) if docs else []
 
     def set_annotations(self, docs: Sequence[Doc], layers: Sequence[Floats3d]) -> None:
@@ -234,11 +245,19 @@ class Ctxvec(TrainablePipe):
         self._losses = losses
         docs = [example.predicted for example in examples]
         self._settle_weights()
+        self._settle_cache()
         if self.frozen:
-            return self._open_batch(docs, self.model.predict(docs), None, sgd)
+            return self._open_batch(docs, self._layers_of(docs), None, sgd)
         set_dropout_rate(self.model, drop)
         outputs, backprop = self.model(docs, is_train=True)
         return self._open_batch(docs, outputs, backprop, sgd)
+
+    def _settle_cache(self) -> None:
+        """Training has begun, and so has its cache; one that only predicts sees no text twice."""
+        if not self.frozen or not self.feature_cache.max_mb:
+            self.features = None
+        elif self.features is None:
+            self.features = FeatureCache(self.feature_cache)
 
     def rehearse(
         self,
@@ -362,6 +381,7 @@ class Ctxvec(TrainablePipe):
         init_encoder(self.model, docs)
         self._settle_weights()
         layer_statistics(self.model, docs)
+        self._settle_cache()
         logger.info(errors.WEIGHTS_FROM.format(name=self.name, source=shim.source))
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

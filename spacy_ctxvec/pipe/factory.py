@@ -6,7 +6,7 @@ are imported when one is made.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from spacy.language import Language
 from thinc.api import Config, Model
@@ -36,6 +36,8 @@ max_batch_items = 4096
 cache_size = 50000
 """)["model"]
 
+DEFAULT_CACHE = {"max_mb": 0, "where": "memory", "folder": None, "dtype": "float32"}
+
 
 @Language.factory(
     "ctxvec",
@@ -47,6 +49,7 @@ cache_size = 50000
         "output": "mean",
         "store": "layers",
         "store_dtype": "float32",
+        "feature_cache": DEFAULT_CACHE,
     },
 )
 def make_ctxvec(
@@ -58,6 +61,7 @@ def make_ctxvec(
     output: Literal["mean", "top"] | list[float],
     store: Literal["output", "layers", "none"],
     store_dtype: Literal["float32", "float16"],
+    feature_cache: dict[str, Any],
 ) -> Ctxvec:
     """Contextual word vectors, read once and shared by all components that listen.
 
@@ -69,7 +73,13 @@ def make_ctxvec(
     store (str): What stays on a Doc once every listener has read it: all layers, the output alone,
         or nothing but `doc.tensor`.
     store_dtype (str): Precision of what stays.
+    feature_cache (Dict[str, Any]): How layers of texts are kept from one epoch to the next, while
+        the encoder is frozen and the pipeline is trained, evaluation included: `max_mb` is the
+        bound of the cache (0, the default: none), `where` it is ("memory", or "disk", which other
+        runs share), `folder` its place on disk (by default one beside downloaded models), and
+        `dtype` "float32" or "float16" (half the room; every number is rounded to 11 bits).
     """
+    from ..layers.features import FeatureSettings
     from .component import Ctxvec
 
     return Ctxvec(
@@ -81,6 +91,7 @@ def make_ctxvec(
         output=output,
         store=store,
         store_dtype=store_dtype,
+        feature_cache=FeatureSettings.of(feature_cache),
     )
 
 

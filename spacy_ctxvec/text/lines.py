@@ -71,7 +71,8 @@ class Problems:
 class LineReader:
     """One file's lines, with the count of those that could not be used.
 
-    A file with more than 1 % of bad lines raises CtxvecError: it is something else than it seems.
+    A file with more bad lines than `max_bad_share` raises CtxvecError: it is something else than it
+    seems.
     `strip` are the characters that both ends of a line lose; None is all white space.
     """
 
@@ -81,11 +82,13 @@ class LineReader:
         problems: Problems,
         max_characters: int = MAX_CHARACTERS,
         strip: str | None = None,
+        max_bad_share: float = MAX_BAD_SHARE,
     ):
         self.path = path
         self.problems = problems
         self.max_characters = max_characters
         self.strip = strip
+        self.max_bad_share = max_bad_share
         self.number = 0
         self._n_bad = 0
         self._first_bad = 0
@@ -144,7 +147,7 @@ class LineReader:
         self.problems.note(kind, self.place)
 
     def _refuse_if_bad(self) -> None:
-        if self._n_bad > MAX_BAD_SHARE * self.number:
+        if self._n_bad > self.max_bad_share * self.number:
             message = errors.BAD_LINES.format(
                 path=self.path, found=self._n_bad, lines=self.number, first=self._first_bad
             )

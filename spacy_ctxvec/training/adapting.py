@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from .. import errors
 from ..formats.detect import load_model
 from ..formats.native import EncoderModel, read_json_object
+from ..formats.variants import cold
 from ..nn.adaptive_softmax import AdaptiveSoftmax, AnySoftmax
 from ..nn.softmax import WordSoftmax, log_frequencies, log_sum_exp
 from ..text.corpus import SPECIALS, UNKNOWN_ID, Corpus
@@ -109,6 +110,8 @@ class Adaptation:
             self.encoder = load_model(self.folder)
         else:
             self.encoder, self.softmax, self.words = load_language_model(self.folder)
+        if bilm_sizes(self.encoder, self.folder).warm:
+            self.encoder = cold(self.encoder)  # its state is that of the weights as they were
         self.sizes = bilm_sizes(self.encoder, self.folder)
         if isinstance(self.softmax, AdaptiveSoftmax) and config.new_words:
             raise errors.CtxvecError(errors.ADAPTIVE_WORDS.format(path=self.folder))

@@ -54,3 +54,9 @@ def test_a_difference_is_seen(name, monkeypatch):
 
     monkeypatch.setattr(LSTM, "forward", forgetful)
     assert self_check(random_model(CONFIGS[name])) > 1e-3
+
+
+def test_no_numbers_are_a_difference():
+    model = random_model(CONFIGS["plain"])
+    model.weights["backward_lstms.1.bias"][0] = float("nan")
+    assert not self_check(model) < 1.0

@@ -19,15 +19,19 @@ from efml_files import write_efml
 from elmo_files import make_arrays, make_options, write
 from printing import printed
 from spacy.cli._util import app
+from thinc.api import Config
 from typer.testing import CliRunner
 
 from spacy_ctxvec.analysis import self_check as checking
-from spacy_ctxvec.cli.opening import open_pipeline
+from spacy_ctxvec.cli.opening import model_block, open_pipeline
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.detect import load_model
-from spacy_ctxvec.formats.native import check_sizes
+from spacy_ctxvec.formats.native import EncoderModel, check_sizes, save_native, save_softmax
+from spacy_ctxvec.formats.remote import sha256_of
+from spacy_ctxvec.layers.encoder import shim_of
 from spacy_ctxvec.nn.architectures import new_encoder
-from spacy_ctxvec.nn.bilm import BiLMConfig
+from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
+from spacy_ctxvec.nn.softmax import WordSoftmax
 
 
 def convert(*arguments: object) -> Result:
@@ -225,6 +229,21 @@ def test_cross_lingual_alignment(elmo: Path, tmp_path: Path) -> None:
     assert result.exit_code == 1 and "(10, 10)" in printed(result)
 
 
+@pytest.mark.parametrize("name", ["align.pth", "align.npy"])
+def test_alignments_as_numpy_has_them(elmo: Path, tmp_path: Path, name: str) -> None:
+    """As the programs that make them save them; the second one comes after the first."""
+    matrix = 3 * np.eye(10, dtype=np.float64 if name.endswith("npy") else np.float32)
+    if name.endswith("npy"):
+        np.save(tmp_path / name, matrix)
+    else:
+        torch.save(matrix, tmp_path / name)
+    for source, out in ((elmo, "once"), (tmp_path / "once", "twice")):
+        result = convert(source, tmp_path / out, "--alignment", tmp_path / name)
+        assert result.exit_code == 0, result.output
+    np.testing.assert_allclose(layers(tmp_path / "twice"), 9 * layers(elmo), rtol=1e-5)
+    assert not load_model(tmp_path / "twice").build().has_statistics
+
+
 def test_a_warm_start(elmo: Path, tmp_path: Path) -> None:
     """Every text starts from one state that is not zero, alone or in a batch."""
     (tmp_path / "text.txt").write_text("A bank.\n\nThe river and its bank\n" * 50, "utf8")
@@ -271,6 +290,130 @@ def test_vectors_that_are_not_those_of_the_equations(
     assert not (tmp_path / "out").exists()
 
 
+def test_the_blocks_for_a_training_config(elmo: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("A bank.\n" * 9, "utf8")
+    assert convert(elmo, tmp_path / "out", "--warm-up", tmp_path / "text.txt").exit_code == 0
+    blocks = Config().from_disk(tmp_path / "out" / "component.cfg")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ctxvec", config={"model": blocks["components"]["ctxvec"]["model"]})
+    nlp.config["initialize"]["components"] = blocks["initialize"]["components"]
+    nlp.initialize()
+    got = nlp("The bank")._.ctxvec.layers
+    np.testing.assert_array_equal(got, layers(tmp_path / "out", "The bank"))
+
+
+def test_settings_that_no_shape_tells(elmo: Path) -> None:
+    """The forget bias may be in the weights or beside them; another clip is another encoder."""
+    model = load_model(elmo)
+    block = model_block(model)
+
+    def loaded(**changes: object) -> spacy.Language:
+        nlp = spacy.blank("en")
+        nlp.add_pipe("ctxvec", config={"model": {**block, **changes}})
+        loader = {"@misc": "spacy-ctxvec.load_model.v1", "path": str(elmo)}
+        nlp.config["initialize"]["components"] = {"ctxvec": {"loader": loader}}
+        nlp.initialize()
+        return nlp
+
+    got = loaded(forget_bias=0.0)("The bank of the river")._.ctxvec.layers
+    np.testing.assert_allclose(got, layers(elmo), atol=1e-6)
+    for name, value in {"cell_clip": 1.0, "skip": False, "max_characters": 7}.items():
+        with pytest.raises(CtxvecError, match=f"Write {name} = "):
+            loaded(**{name: value})
+    with pytest.raises(CtxvecError, match="--warm-up"):
+        loaded(state="warm")
+
+
+def test_a_warm_model_may_be_read_cold(elmo: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("A bank.\n" * 9, "utf8")
+    assert convert(elmo, tmp_path / "out", "--warm-up", tmp_path / "text.txt").exit_code == 0
+    model = load_model(tmp_path / "out")
+    cold_block = {**model_block(model), "state": "reset"}
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("ctxvec", config={"model": cold_block})
+    shim_of(pipe.model).adopt("cold", model)
+    np.testing.assert_array_equal(nlp("The bank")._.ctxvec.layers, layers(elmo, "The bank"))
+
+
+def test_what_is_read_is_not_replaced(elmo: Path, tmp_path: Path) -> None:
+    """Nor is anything that this package has not written."""
+    for out in (elmo, elmo.parent):
+        result = convert(elmo, out, "--force")
+        assert result.exit_code == 1 and (elmo / "weights.hdf5").exists()
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("options.json", "weights.hdf5"):
+        (other / name).write_bytes((elmo / name).read_bytes())
+    result = convert(elmo, other, "--force")
+    assert result.exit_code == 1 and "other content" in printed(result)
+    assert (other / "weights.hdf5").exists()
+
+
+def test_what_came_with_a_model_goes_with_it(work: Path, tmp_path: Path) -> None:
+    result = convert(work, tmp_path / "out", "--lang", "en")
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"README.md", "softmax.safetensors", "vocab.txt", "component.cfg"} <= names
+
+
+@pytest.fixture
+def work(tmp_path: Path, tiny_model: BiLM) -> Path:
+    folder = tmp_path / "own"
+    model = EncoderModel(tiny_model.config, tiny_model.state_dict(), {"name": "en_own"})
+    save_native(model, folder, card="# A card")
+    words = ["<S>", "</S>", "<UNK>", "the"]
+    softmax = WordSoftmax(input_width=tiny_model.config.token_width, width=4, n_words=len(words))
+    save_softmax(softmax, words, folder)
+    return folder
+
+
+def test_a_package_whose_name_has_its_language(work: Path, tmp_path: Path) -> None:
+    result = convert(work, tmp_path / "out", "--lang", "en", "--package", "--json")
+    assert result.exit_code == 0, result.output
+    assert Path(json.loads(result.stdout)["out"]).is_dir()
+    result = convert(work, tmp_path / "out", "--package", "--dtype", "float16")
+    assert result.exit_code == 1 and "--dtype" in printed(result)
+
+
+def test_a_vocabulary_that_does_not_fit_is_left_out(tmp_path: Path) -> None:
+    tensors = {"lm/" + name: array for name, array in make_arrays().items()} | {
+        "lm/softmax/W": np.zeros((5, 5), "float32"),
+        "lm/softmax/b": np.zeros(5, "float32"),
+    }
+    (tmp_path / "ckpt").mkdir()
+    write_bundle(tmp_path / "ckpt" / "model.ckpt-1", tensors)
+    (tmp_path / "ckpt" / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\n", "utf8")
+    (tmp_path / "ckpt" / "options.json").write_text(json.dumps(make_options()), "utf8")
+    result = convert(tmp_path / "ckpt" / "model.ckpt-1", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "left out" in printed(result)
+
+
+def test_a_checksum_that_is_not_that_of_the_file(elmo: Path, tmp_path: Path) -> None:
+    path = zipped(elmo)
+    result = convert(path, tmp_path / "out", "--sha256", "0" * 64)
+    assert result.exit_code == 1 and "sha256" in printed(result)
+    assert convert(path, tmp_path / "out", "--sha256", sha256_of(path)[:12]).exit_code == 0
+
+
+def test_options_as_archives_of_allennlp_keep_them(elmo: Path, tmp_path: Path) -> None:
+    folder = as_allennlp(elmo)
+    (folder / "fta").mkdir()
+    (folder / "options.json").rename(folder / "fta" / "model.token_embedders.elmo.options_file")
+    result = convert(folder, tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.output
+    assert "assumed" not in json.loads(result.stdout)
+
+
+def test_archives_in_archives_stay_packed(elmo: Path, tmp_path: Path) -> None:
+    inner = zipped(elmo)
+    outer = tmp_path / "outer.zip"
+    with zipfile.ZipFile(outer, "w") as archive:
+        archive.write(inner, "inner.zip")
+    result = convert(outer, tmp_path / "out")
+    assert result.exit_code == 1 and not (tmp_path / "out").exists()
+
+
 def test_public_models_are_listed(tmp_path: Path) -> None:
     assert "elmo-original" in convert("--list").output
     assert "cove" in json.loads(convert("--list", "--json").stdout)
@@ -286,9 +429,11 @@ def test_public_models_are_listed(tmp_path: Path) -> None:
 def test_options_that_are_for_bilms(tmp_path: Path, option: str) -> None:
     lstm = torch.nn.LSTM(3, 4, num_layers=2, bidirectional=True)
     torch.save(lstm.state_dict(), tmp_path / "cove.pth")
-    (tmp_path / "file").write_text("text", "utf8")
+    torch.save(torch.eye(8), tmp_path / "file")
+    if option == "--warm-up":
+        (tmp_path / "file").write_text("text", "utf8")
     result = convert(tmp_path / "cove.pth", tmp_path / "out", option, tmp_path / "file")
-    assert result.exit_code == 1 and option in printed(result)
+    assert result.exit_code == 1 and "a biLM (ELMo) was expected" in printed(result)
 
 
 def test_weights_of_another_start_do_not_fit(tiny_config: BiLMConfig) -> None:

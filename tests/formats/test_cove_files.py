@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import zipfile
 
 import h5py
 import numpy as np
@@ -148,3 +149,15 @@ def test_a_plain_pickle_is_not_even_tried(tmp_path):
     (tmp_path / "weights.pth").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(ValueError, match=r"weights\.pth"):
         load_model(tmp_path / "weights.pth")
+
+
+def test_compressed_pickles_are_refused(tmp_path, state):
+    """What torch.save writes is stored as it is; a compressed one may unpack to anything."""
+    torch.save(state, tmp_path / "weights.pth")
+    with zipfile.ZipFile(tmp_path / "weights.pth") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(tmp_path / "packed.pth", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    with pytest.raises(MalformedModelError, match="compressed"):
+        load_model(tmp_path / "packed.pth")

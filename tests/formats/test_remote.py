@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_a_file_comes_once(address):
     assert told[-1] == (path.name, len(DATA), len(DATA)) and len(told) > 3
     assert fetched(f"{address}/a/m%20odel.zip", sha256=SHA256) == path
     assert len(Server.requests) == 1
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    assert {p.name for p in path.parent.iterdir()} == {path.name, "lock"}
 
 
 @pytest.mark.parametrize("name", ["breaks", "breaks_norange"])
@@ -83,9 +84,15 @@ def test_another_file_is_not_sewn_to_the_start_of_the_first(address):
 
 
 def test_another_checksum(address):
-    with pytest.raises(CtxvecError, match="was deleted"):
-        fetched(f"{address}/a", sha256="00")
-    assert fetched(f"{address}/a", sha256=SHA256[:8]).read_bytes() == DATA
+    with pytest.raises(CtxvecError, match="Check the address"):
+        fetched(f"{address}/a", sha256="0" * 8)
+    path = fetched(f"{address}/a", sha256=SHA256[:8])
+    assert path.read_bytes() == DATA
+    with pytest.raises(CtxvecError, match="Check the address"):  # and what was right stays
+        fetched(f"{address}/a", sha256="0" * 64)
+    assert path.exists()
+    with pytest.raises(CtxvecError, match="8 hexadecimal"):
+        fetched(f"{address}/a", sha256="0")
 
 
 def test_what_is_not_there(address, tmp_path):
@@ -93,7 +100,7 @@ def test_what_is_not_there(address, tmp_path):
         fetched(f"{address}/absent", sha256=SHA256)
     with pytest.raises(CtxvecError, match="redirected"):
         fetched(f"{address}/moved", sha256=SHA256)
-    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert {p.name for p in (tmp_path / "cache").rglob("*") if p.is_file()} == {"lock"}
     with pytest.raises(CtxvecError, match="Cannot download"):
         fetched("http://127.0.0.1:9/nobody/listens", sha256=SHA256)
 
@@ -121,6 +128,8 @@ def test_names():
     assert "/resolve/main/options.json" in sources_of("hf://owner/elmo")[0].address
     pair = [source.address for source in sources_of("https://host/elmo_pt_weights.hdf5")]
     assert pair == ["https://host/elmo_pt_options.json", "https://host/elmo_pt_weights.hdf5"]
+    asked = sources_of("https://host/weights.hdf5?download=true")
+    assert asked[0].address == "https://host/options.json?download=true"
     assert is_remote("hf://owner/elmo") and not is_remote("folder/of/a/model")
 
 
@@ -132,3 +141,31 @@ def test_known_models(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cove").mkdir()
     assert not is_remote("cove")  # a folder of that name is meant
+
+
+def test_two_downloads_of_one_model_at_once(address):
+    found: list[Path] = []
+
+    def fetch() -> None:
+        found.append(fetched(f"{address}/a", sha256=SHA256))
+
+    threads = [threading.Thread(target=fetch) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [path.read_bytes() == DATA for path in found] == [True] * 4
+    assert len(Server.requests) == 1
+
+
+def test_a_new_file_in_place_of_the_old_one_leaves_nothing_of_it(address, monkeypatch):
+    """A run that ends between the new answer and its first byte must not mix the two."""
+    with pytest.raises(CtxvecError):
+        fetched(f"{address}/breaks", sha256=SHA256)
+    Server.etag = '"2"'
+    usage = type("Usage", (), {"free": 1000})
+    with monkeypatch.context() as patched, pytest.raises(CtxvecError, match="CTXVEC_CACHE"):
+        patched.setattr(remote.shutil, "disk_usage", lambda path: usage)
+        fetched(f"{address}/breaks", sha256=SHA256)
+    assert fetched(f"{address}/breaks", sha256=SHA256).read_bytes() == DATA
+    assert Server.requests[-1][1] is None

@@ -146,3 +146,20 @@ def test_damaged_archives(tmp_path, name):
                 contents(folder)
         except CtxvecError as error:
             assert str(path) in str(error)
+
+
+def test_headers_of_tar_entries_are_bounded(tmp_path):
+    """A name of many megabytes would be read whole before anybody could object."""
+    path = tmp_path / "evil.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.GNU_FORMAT) as archive:
+        archive.addfile(tarfile.TarInfo("x" * 5_000_000), io.BytesIO())
+    with pytest.raises(MalformedModelError, match="too large"), unpacked(path):
+        pass
+
+
+def test_packing_that_may_need_any_memory(tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("options.json", "{}")
+    with pytest.raises(MalformedModelError, match="bzip2"), unpacked(path):
+        pass

@@ -105,6 +105,36 @@ def test_carried_state(either_model, embed):
     assert np.array_equal(embed(either_model, [sentence])[0], fresh)
 
 
+def test_a_warm_start(tiny_config, tiny_plain_config, embed):
+    """Every sequence starts from the stored state, and so does the first batch that carries one."""
+    for config in (tiny_config, tiny_plain_config):
+        model = BiLM(replace(config, warm=True)).eval()
+        model.start_output.uniform_(-0.2, 0.2)
+        model.start_cell.uniform_(-0.4, 0.4)
+        together = embed(model, SENTENCES)
+        for sentence, layers in zip(SENTENCES, together):
+            want = Oracle(model.config, model.state_dict()).layers(sentence)
+            assert np.allclose(layers, want, atol=1e-5)
+        model.carry_state("carry")
+        assert np.allclose(embed(model, [SENTENCES[1]])[0], together[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("directions", ["both", "forward", "backward"])
+def test_layers_that_may_learn(tiny_config, directions):
+    model = BiLM(replace(tiny_config, directions=directions))
+    model.set_trainable(2)
+    learning = {name.split(".")[1] for name, p in model.named_parameters() if p.requires_grad}
+    assert learning == {"1"}  # of each direction, the upper layer
+
+
+def test_marks_among_words(tiny_config):
+    model = BiLM(replace(tiny_config, n_words=4))
+    model.word_encoder.set_words(["<S>", "</S>", "<UNK>", "the"])
+    words = ["<S>", "</S>", "the", "other"]
+    assert model.word_ids(words).tolist() == [2, 2, 3, 2]
+    assert model.word_ids(words, sentence_marks=True).tolist() == [0, 1, 3, 2]
+
+
 def test_carried_state_is_that_of_one_longer_sentence_without_marks(tiny_plain_model):
     """Two calls in carry mode equal one call over both texts, where nothing frames them."""
     lstm = tiny_plain_model.forward_lstms[0]

@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from thinc.api import Adam
 from toys import ODD_TEXTS, component_model, examples, layers_of, listener
 
-from spacy_ctxvec.formats.efml import read_efml
+from spacy_ctxvec.formats.efml.reading import read_efml
 from spacy_ctxvec.layers.encoder import shim_of
 from spacy_ctxvec.pipe.encoder_config import encoder_block
 

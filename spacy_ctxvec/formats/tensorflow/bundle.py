@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import errors
-from ..types import FloatArray
+from ... import errors
+from ...types import FloatArray
 from .crc32c import crc32c, masked
+from .protobuf import read_message, signed
 from .sorted_table import read_table
-from .wire import read_message, signed
 
 INDEX = ".index"
 MAX_INDEX = 1 << 24  # bytes

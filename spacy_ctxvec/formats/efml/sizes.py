@@ -10,11 +10,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .. import errors
-from ..nn.bilm import BiLMConfig
-from ..nn.char_encoder import ACTIVATIONS
-from .native import read_json_object
-from .options import Options
+from ... import errors
+from ...nn.bilm import BiLMConfig
+from ...nn.char_encoder import ACTIVATIONS
+from ..json_fields import Options
+from ..native import read_json_object
 
 CONFIG = "config.json"
 BLOCKS = {"token_embedder": "cnn", "encoder": "elmo"}

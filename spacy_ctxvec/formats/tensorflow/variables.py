@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import errors
-from ..types import FloatArray
-from .bilm_weights import CELL
-from .tensor_bundle import TensorBundle
+from ... import errors
+from ...types import FloatArray
+from ..elmo.weights import CELL
+from .bundle import TensorBundle
 
 CELL_NAME = re.compile(
     r"(?P<prefix>(?:.*/)?)RNN_(?P<direction>[01])/(?:RNN|rnn)/"

@@ -1,6 +1,6 @@
 """What is in the files of a model of ELMoForManyLangs, and what it is called here.
 
-config.json           the path of a file with the sizes: see `efml_sizes`
+config.json           the path of a file with the sizes: see `sizes`
 word.dic, char.dic    rows of words and of characters: see `dictionaries`
 token_embedder.pkl    the token layer; the gate of its highways keeps the input, where that of
                       `nn.char_encoder.Highway` opens the transform: their sum is 1
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..nn.bilm import BiLMConfig
+from ...nn.bilm import BiLMConfig
 
 WORDS, CHARACTERS = "word.dic", "char.dic"
 TOKENS, ENCODER = "token_embedder.pkl", "encoder.pkl"

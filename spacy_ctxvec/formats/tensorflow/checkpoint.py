@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import errors
-from ..nn.bilm import BiLMConfig
-from ..nn.softmax import WordSoftmax
-from .bilm_options import read_options, reads_words
-from .bilm_shapes import PUBLISHED, config_from_shapes
-from .bilm_weights import read_model, read_parameters
-from .native import EncoderModel
-from .tensor_bundle import INDEX
-from .tf_variables import Variables
-from .vocabulary_file import NO_VOCABULARY, Vocabulary, read_vocabulary
+from ... import errors
+from ...nn.bilm import BiLMConfig
+from ...nn.softmax import WordSoftmax
+from ..elmo.options import read_options, reads_words
+from ..elmo.shapes import PUBLISHED, config_from_shapes
+from ..elmo.vocabulary import NO_VOCABULARY, Vocabulary, read_vocabulary
+from ..elmo.weights import read_model, read_parameters
+from ..native import EncoderModel
+from .bundle import INDEX
+from .variables import Variables
 
 FILE = re.compile(r"(?P<prefix>.+)(?:\.index|\.data-[0-9]+-of-[0-9]+)")
 STEP = re.compile(r"-([0-9]+)$")

@@ -18,18 +18,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import errors
-from ..nn.bilm import BiLMConfig
-from ..nn.vocabulary import VOCABULARY, as_bytes
-from ..nn.word_encoder import lines_of
-from ..text.characters import N_CHARACTERS
-from ..types import FloatArray
-from .native import EncoderModel
-from .vocabulary_file import Vocabulary
+from ... import errors
+from ...nn.bilm import BiLMConfig
+from ...nn.vocabulary import VOCABULARY, as_bytes
+from ...nn.word_encoder import lines_of
+from ...text.characters import N_CHARACTERS
+from ...types import FloatArray
+from ..native import EncoderModel
+from .vocabulary import Vocabulary
 
 CELL = "RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{part}"
 STACKS = ("forward_lstms", "backward_lstms")
 FORGET_BIAS = 1.0
+PROJECTION, PROJECTION_BIAS = "CNN_proj/W_proj", "CNN_proj/b_proj"
 GROUPS = ("CNN", "RNN_")  # where every array has to be wanted
 INFO = {
     "tokenization": "that of the text the model was trained on; the files do not tell",
@@ -109,10 +110,14 @@ def _char_encoder(arrays: Arrays, config: BiLMConfig) -> Iterator[tuple[str, Flo
             yield f"char_encoder.highways.{k}.{ours}.weight", weight.T
             bias = arrays.read(f"CNN_high_{k}/b_{theirs}", n_features)
             yield f"char_encoder.highways.{k}.{ours}.bias", bias
-    if n_features != config.token_width:
-        weight = arrays.read("CNN_proj/W_proj", n_features, config.token_width)
-        yield "char_encoder.projection.weight", weight.T
-        yield "char_encoder.projection.bias", arrays.read("CNN_proj/b_proj", config.token_width)
+    width = config.token_width
+    if n_features != width:
+        yield "char_encoder.projection.weight", arrays.read(PROJECTION, n_features, width).T
+        yield "char_encoder.projection.bias", arrays.read(PROJECTION_BIAS, width)
+    elif PROJECTION in arrays.names():
+        _check_identity(arrays, PROJECTION, width)
+        if arrays.read(PROJECTION_BIAS, width).any():
+            raise arrays.malformed(PROJECTION_BIAS, "zeros, as of no projection", "others")
 
 
 def _characters(arrays: Arrays, width: int) -> FloatArray:
@@ -138,15 +143,16 @@ def _lstm(
     yield "bias", _reordered(read("B", 4 * hidden))
     if width != hidden:
         yield "weight_hr", read("W_P_0", hidden, width).T
-    elif CELL.format(direction=direction, layer=layer, part="W_P_0") in arrays.names():
-        _check_identity(arrays, read("W_P_0", hidden, width), direction, layer)
+        return
+    name = CELL.format(direction=direction, layer=layer, part="W_P_0")
+    if name in arrays.names():
+        _check_identity(arrays, name, width)
 
 
-def _check_identity(arrays: Arrays, projection: FloatArray, direction: int, layer: int) -> None:
+def _check_identity(arrays: Arrays, name: str, width: int) -> None:
     """Between equal widths there is no projection here, and bilm-tf has none either."""
-    if not np.array_equal(projection, np.eye(len(projection))):
-        name = CELL.format(direction=direction, layer=layer, part="W_P_0")
-        raise arrays.malformed(name, "an identity, since dim = projection_dim", "another matrix")
+    if not np.array_equal(arrays.read(name, width, width), np.eye(width)):
+        raise arrays.malformed(name, "an identity, since it is between equal widths", "another")
 
 
 def _reordered(array: FloatArray) -> FloatArray:

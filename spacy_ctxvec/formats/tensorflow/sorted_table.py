@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .crc32c import crc32c, masked
-from .wire import read_varint
+from .protobuf import read_varint
 
 MAGIC = 0xDB4775248B80FB57.to_bytes(8, "little")
 FOOTER, TRAILER = 48, 5

@@ -16,15 +16,15 @@ from elmo_files import make_arrays, make_options, write
 from oracle import Oracle
 
 from spacy_ctxvec.errors import CtxvecError, MalformedModelError
-from spacy_ctxvec.formats.bilm_hdf5 import read_bilm_hdf5
+from spacy_ctxvec.formats.elmo.hdf5_pair import read_bilm_hdf5
+from spacy_ctxvec.formats.elmo.vocabulary import find_vocabulary, read_vocabulary
 from spacy_ctxvec.formats.native import EncoderModel, load_softmax, save_native, save_softmax
-from spacy_ctxvec.formats.tf_checkpoint import (
+from spacy_ctxvec.formats.tensorflow.checkpoint import (
     find_checkpoint,
     read_tf_checkpoint,
     read_tf_slots,
     read_tf_softmax,
 )
-from spacy_ctxvec.formats.vocabulary_file import find_vocabulary, read_vocabulary
 from spacy_ctxvec.training.pretrain import load_language_model
 
 Arrays = dict[str, np.ndarray]

@@ -13,10 +13,10 @@ import torch
 from efml_files import BATCHES, CHARACTER_DIC, SIZES, WORD_DIC, Equations, write_efml, write_json
 
 from spacy_ctxvec.errors import CtxvecError, MalformedModelError
-from spacy_ctxvec.formats.dictionaries import read_dictionary
-from spacy_ctxvec.formats.efml import is_efml, read_efml
-from spacy_ctxvec.formats.efml_export import save_efml
-from spacy_ctxvec.formats.efml_sizes import PUBLISHED, find_sizes, read_config
+from spacy_ctxvec.formats.efml.dictionaries import read_dictionary
+from spacy_ctxvec.formats.efml.export import save_efml
+from spacy_ctxvec.formats.efml.reading import is_efml, read_efml
+from spacy_ctxvec.formats.efml.sizes import PUBLISHED, find_sizes, read_config
 from spacy_ctxvec.formats.native import EncoderModel, load_native, save_native
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 from spacy_ctxvec.nn.vocabulary import as_bytes

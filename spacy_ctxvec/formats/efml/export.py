@@ -1,4 +1,4 @@
-"""Writing of an encoder as a model folder of ELMoForManyLangs: see `efml_layout`."""
+"""Writing of an encoder as a model folder of ELMoForManyLangs: see `layout`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import errors
-from ..nn.alphabet import N_MARKS
-from ..nn.bilm import BiLMConfig
-from ..nn.vocabulary import VOCABULARY, text_of
-from ..nn.word_encoder import words_in
-from ..text.corpus import SPECIALS
-from . import efml
-from . import efml_layout as layout
+from ... import __version__, errors
+from ...nn.alphabet import N_MARKS
+from ...nn.bilm import BiLMConfig
+from ...nn.vocabulary import VOCABULARY, text_of
+from ...nn.word_encoder import words_in
+from ...text.corpus import SPECIALS
+from ..elmo.export import MADE_WITH
+from ..native import EncoderModel, replace_file
+from . import layout, reading
 from .dictionaries import written
-from .efml_sizes import CONFIG, described
-from .native import EncoderModel, replace_file
+from .sizes import CONFIG, described
 
 SIZES = "sizes.json"
-FILES = (SIZES, *efml.FILES)
+FILES = (SIZES, *reading.FILES)
 
 
 def save_efml(model: EncoderModel, folder: Path) -> None:
@@ -38,7 +38,10 @@ def save_efml(model: EncoderModel, folder: Path) -> None:
     tokens = dict(_token_tensors(weights, config, len(words), len(characters)))
     lstms = {theirs: weights[ours] for theirs, ours, _ in layout.lstms(config)}
     files |= {layout.TOKENS: _pickled(tokens), layout.ENCODER: _pickled(lstms)}
-    files |= {CONFIG: _json({"config_path": SIZES}), SIZES: _json(described(config))}
+    files |= {
+        CONFIG: _json({"config_path": SIZES, MADE_WITH: f"spacy-ctxvec {__version__}"}),
+        SIZES: _json(described(config)),
+    }
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         replace_file(folder / name, data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import errors
+from ... import errors
 
 IDEOGRAPHIC_SPACE = "\u3000"
 

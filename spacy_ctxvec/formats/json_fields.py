@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import errors
+
+LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Options:
     def clip(self, key: str) -> float:
         """A clip; absent, null and 0 mean none."""
         value = self.values.get(key) or 0.0
-        if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        if not isinstance(value, (int, float)) or not 0 <= value <= LARGEST:
             raise self.malformed(key, "a number above 0, or null", value)
         return float(value)
 

@@ -19,7 +19,7 @@ SENTENCES = 32  # read at once
 
 
 @torch.no_grad()
-def boundary(encoder: BiLM, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+def warm_start(encoder: BiLM, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
     """`start_output` and `start_cell`, measured on sentences of one word or more.
 
     The encoder reads them as the original programs would, a batch after the other, each row going

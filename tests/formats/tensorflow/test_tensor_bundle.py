@@ -11,9 +11,9 @@ from bundles import MAGIC, block, entry, header, message, stored, table, varint,
 from bundles import write_bundle as write
 
 from spacy_ctxvec.errors import MalformedModelError
-from spacy_ctxvec.formats import crc32c as checksums
-from spacy_ctxvec.formats.crc32c import crc32c, masked
-from spacy_ctxvec.formats.tensor_bundle import MAX_INDEX, TensorBundle
+from spacy_ctxvec.formats.tensorflow import crc32c as checksums
+from spacy_ctxvec.formats.tensorflow.bundle import MAX_INDEX, TensorBundle
+from spacy_ctxvec.formats.tensorflow.crc32c import crc32c, masked
 
 
 def random_tensors(n: int = 40) -> dict[str, np.ndarray]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from .. import errors
-from ..text.archives import open_bytes
-from ..text.corpus import SPECIALS
-from ..types import FloatArray, IntArray
+from ... import errors
+from ...text.archives import open_bytes
+from ...text.corpus import SPECIALS
+from ...types import FloatArray, IntArray
 
 NAMES = ("vocab.txt", "vocab.txt.gz", "vocab*.txt", "vocab*.txt.gz")
+MAX_WORDS, MAX_BYTES = 20_000_000, 1 << 16
 NO_WORD = "!!!MAXTERMID"  # a line that bilm-tf leaves out
 
 
@@ -44,9 +44,14 @@ NO_VOCABULARY = Vocabulary([], np.zeros(0, dtype=np.int64))
 
 def read_words(path: Path) -> list[str]:
     """Of a file whose lines may end in any way, and which may be compressed."""
+    lines: list[str] = []
     try:
         with open_bytes(path) as file:
-            lines = [line.strip() for line in io.TextIOWrapper(file, "utf8")]
+            while line := file.readline(MAX_BYTES):
+                if len(line) == MAX_BYTES or len(lines) == MAX_WORDS:
+                    expected = f"{MAX_WORDS:,} words at most, each of {MAX_BYTES:,} bytes at most"
+                    raise errors.malformed_model(path, "content", expected, "more")
+                lines.append(line.decode("utf8").strip())
     except UnicodeDecodeError as error:
         raise errors.malformed_model(path, "content", "UTF-8 text", error) from error
     return [line for line in lines if line != NO_WORD]

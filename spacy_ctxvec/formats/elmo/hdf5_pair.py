@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .. import errors
-from .bilm_options import read_options, reads_words
-from .bilm_weights import read_model
-from .hdf5 import Datasets, opened
-from .native import EncoderModel
-from .vocabulary_file import NO_VOCABULARY, read_vocabulary
+from ... import errors
+from ..hdf5 import Datasets, opened
+from ..native import EncoderModel
+from .options import read_options, reads_words
+from .vocabulary import NO_VOCABULARY, read_vocabulary
+from .weights import read_model
 
 
 def read_bilm_hdf5(options: Path, weights: Path, vocabulary: Path | None = None) -> EncoderModel:

@@ -1,7 +1,8 @@
-"""Writing of a biLM as an options JSON and an HDF5 file: the opposite of `bilm_hdf5`.
+"""Writing of a biLM as an options JSON and an HDF5 file: the opposite of `hdf5_pair`.
 
-AllenNLP, flair and simple_elmo read them, and expect skip connections and a projection behind every
-LSTM: where the encoder has none, an identity is written. Statistics of layers have no place there.
+AllenNLP, flair and simple_elmo read them. They expect projections behind the characters and behind
+every LSTM, and where the encoder has none, an identity is written; they take skip connections and
+words of 50 characters for granted. Statistics of layers have no place there.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import errors
-from ..nn.bilm import BiLMConfig
-from ..nn.vocabulary import VOCABULARY, text_of
-from ..text.characters import N_CHARACTERS
-from ..types import FloatArray
-from .bilm_weights import CELL, FORGET_BIAS, STACKS
-from .native import EncoderModel, replace_file
-from .vocabulary_file import read_words
+from ... import __version__, errors
+from ...nn.bilm import BiLMConfig
+from ...nn.vocabulary import VOCABULARY, text_of
+from ...text.characters import N_CHARACTERS
+from ...types import FloatArray
+from ..native import EncoderModel, replace_file
+from .vocabulary import read_words
+from .weights import CELL, FORGET_BIAS, STACKS
 
 FILES = OPTIONS, WEIGHTS, WORDS = "options.json", "weights.hdf5", "vocab.txt"
+MADE_WITH = "made_with"
 WORDS_AT_ONCE = 1024
 Arrays = Iterator[tuple[str, FloatArray]]
 
@@ -86,6 +88,8 @@ def _expressible(config: Any, folder: Path) -> BiLMConfig:
         reason = "it projects words or Unicode characters to its token layer"
     elif config.aligned or config.warm:
         reason = "it has an alignment or a start state"
+    elif config.output_clip and config.hidden_width == config.token_width:
+        reason = "it clips the output of LSTMs that have no projection"
     elif config.hidden_width < config.token_width:
         reason = "its LSTMs are narrower than its layers"
     else:
@@ -94,7 +98,7 @@ def _expressible(config: Any, folder: Path) -> BiLMConfig:
 
 
 def _options(config: BiLMConfig) -> dict[str, Any]:
-    lstm = {
+    lstm: dict[str, Any] = {
         "dim": config.hidden_width,
         "projection_dim": config.token_width,
         "n_layers": config.n_layers,
@@ -102,8 +106,9 @@ def _options(config: BiLMConfig) -> dict[str, Any]:
         "proj_clip": config.output_clip or None,
         "use_skip_connections": config.skip,
     }
+    maker = {MADE_WITH: f"spacy-ctxvec {__version__}"}
     if config.n_words:
-        return {"lstm": lstm, "n_tokens_vocab": config.n_words}
+        return {"lstm": lstm, "n_tokens_vocab": config.n_words, **maker}
     characters = {
         "n_characters": N_CHARACTERS,
         "max_characters_per_token": config.max_characters,
@@ -112,7 +117,7 @@ def _options(config: BiLMConfig) -> dict[str, Any]:
         "activation": config.activation,
         "n_highway": config.n_highway,
     }
-    return {"lstm": lstm, "char_cnn": characters}
+    return {"lstm": lstm, "char_cnn": characters, **maker}
 
 
 def _arrays(config: BiLMConfig, weights: Mapping[str, Tensor]) -> Arrays:
@@ -146,9 +151,11 @@ def _char_arrays(config: BiLMConfig, weights: Mapping[str, FloatArray]) -> Array
         for ours, theirs in (("transform", "transform"), ("gate", "carry")):
             yield f"CNN_high_{k}/W_{theirs}", weights[f"highways.{k}.{ours}.weight"].T
             yield f"CNN_high_{k}/b_{theirs}", weights[f"highways.{k}.{ours}.bias"]
-    if "projection.weight" in weights:
-        yield "CNN_proj/W_proj", weights["projection.weight"].T
-        yield "CNN_proj/b_proj", weights["projection.bias"]
+    width = config.token_width
+    identity = np.eye(width, dtype=np.float32)
+    projects = "projection.weight" in weights
+    yield "CNN_proj/W_proj", weights["projection.weight"].T if projects else identity
+    yield "CNN_proj/b_proj", weights["projection.bias"] if projects else 0 * identity[0]
 
 
 def _cell_arrays(config: BiLMConfig, weights: Mapping[str, FloatArray]) -> Arrays:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import errors
-from ..nn.bilm import BiLMConfig
-from .bilm_weights import CELL, FORGET_BIAS, Arrays
+from ... import errors
+from ...nn.bilm import BiLMConfig
+from .weights import CELL, FORGET_BIAS, Arrays
 
 # What shapes cannot tell, as in the published models of ELMo.
 PUBLISHED: dict[str, Any] = {

@@ -17,7 +17,7 @@ from elmo_files import make_arrays, make_options, write
 from oracle import Oracle
 
 from spacy_ctxvec.errors import CtxvecError, MalformedModelError
-from spacy_ctxvec.formats.bilm_hdf5 import read_bilm_hdf5, read_options
+from spacy_ctxvec.formats.elmo.hdf5_pair import read_bilm_hdf5, read_options
 from spacy_ctxvec.layers.scalar_mix import ScalarMix_v1, settle
 from spacy_ctxvec.nn.softmax import WordSoftmax
 

@@ -1,6 +1,6 @@
 """Models of ELMoForManyLangs (Che et al. 2018): a folder with two pickles of tensors.
 
-See `efml_layout` for what is in it. Nothing but tensors is unpickled, and shapes are checked
+See `layout` for what is in it. Nothing but tensors is unpickled, and shapes are checked
 against the sizes before a number is read.
 """
 
@@ -12,17 +12,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .. import errors
-from ..nn.alphabet import N_MARKS
-from ..nn.bilm import BiLMConfig
-from ..nn.vocabulary import VOCABULARY, as_bytes
-from ..nn.word_encoder import lines_of
-from ..text.corpus import SPECIALS
-from . import efml_layout as layout
+from ... import errors
+from ...nn.alphabet import N_MARKS
+from ...nn.bilm import BiLMConfig
+from ...nn.vocabulary import VOCABULARY, as_bytes
+from ...nn.word_encoder import lines_of
+from ...text.corpus import SPECIALS
+from ..native import EncoderModel, read_json_object
+from ..pickles import StateDict
+from . import layout
 from .dictionaries import read_dictionary
-from .efml_sizes import CONFIG, check_kinds, find_sizes, read_config
-from .native import EncoderModel, read_json_object
-from .pickles import StateDict
+from .sizes import CONFIG, check_kinds, find_sizes, read_config
 
 FILES = (CONFIG, layout.WORDS, layout.CHARACTERS, layout.TOKENS, layout.ENCODER)
 UNKNOWN = "<oov>"

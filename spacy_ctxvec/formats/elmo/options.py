@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .. import errors
-from ..nn.bilm import BiLMConfig
-from ..nn.char_encoder import ACTIVATIONS
-from ..text.characters import N_CHARACTERS
-from .bilm_weights import FORGET_BIAS
-from .native import read_json_object
-from .options import Options
+from ... import errors
+from ...nn.bilm import BiLMConfig
+from ...nn.char_encoder import ACTIVATIONS
+from ...text.characters import N_CHARACTERS
+from ..json_fields import Options
+from ..native import read_json_object
+from .weights import FORGET_BIAS
 
 DEFAULT_MAX_CHARACTERS = 50  # AllenNLP does not read the option and takes this for granted
 CHARACTERS = "char_cnn"
