@@ -16,6 +16,7 @@ from spacy_ctxvec.formats.native import EncoderModel, save_native
 from spacy_ctxvec.layers.encoder import shim_of
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 from spacy_ctxvec.pipe.callbacks import load_model_v1
+from spacy_ctxvec.pipe.encoder_config import encoder_block
 
 CONFIG = BiLMConfig(**{key: value for key, value in TINY.items() if key != "init"})
 
@@ -68,7 +69,7 @@ def test_initialize_keeps_loaded_weights(tmp_path, native):
 
 
 def test_the_loader_goes_before_a_shipped_model_that_was_used_already(native):
-    sizes = {**CONFIG.to_dict(), "init": "random"}
+    sizes = encoder_block(CONFIG)
     nlp = spacy.blank("en")
     nlp.add_pipe("ctxvec", config={"model": sizes})
     shim = shim_of(nlp.get_pipe("ctxvec").model)

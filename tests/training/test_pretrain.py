@@ -104,9 +104,9 @@ def test_running_again_continues(run):
 def test_the_result_goes_into_a_pipeline(run):
     command, work = run
     command("--json")
-    sizes = load_native(work / "model").config.to_dict()
+    block = encoder_block(load_native(work / "model").config)
     nlp = spacy.blank("en")
-    nlp.add_pipe("ctxvec", config={"model": {**sizes, "init": "random"}})
+    nlp.add_pipe("ctxvec", config={"model": block})
     loader = {"@misc": "spacy-ctxvec.load_model.v1", "path": str(work / "model")}
     nlp.config["initialize"]["components"]["ctxvec"] = {"loader": loader}
     nlp.initialize()
