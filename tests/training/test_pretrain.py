@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import load_native
+from spacy_ctxvec.pipe.encoder_config import encoder_block
 from spacy_ctxvec.training.config import read_pretrain_config
 from spacy_ctxvec.training.pretrain import pretrain
 
