@@ -25,6 +25,7 @@ Mix = Model[Floats3d, Floats2d]
 # The optimizer moves a parameter by about its learning rate a step, and a mix that has to go from
 # 0 to 3 to prefer a layer would need thousands of steps. So w = STEP * (the parameter).
 STEP = 10.0
+LAYER_NORM_EPSILON = 1e-12  # bilm-tf's
 
 
 @dataclass
@@ -36,6 +37,7 @@ class MixSettings(Unsaved):
     standardize: bool
     l2: float
     layer_dropout: float
+    layer_norm: bool
 
 
 def ScalarMix_v1(
@@ -44,6 +46,7 @@ def ScalarMix_v1(
     standardize: bool = True,
     l2: float = 0.0,
     layer_dropout: float = 0.0,
+    layer_norm: bool = False,
 ) -> Mix:
     """A weighted sum of layers with weights of its own. gamma is always learned.
 
@@ -54,13 +57,18 @@ def ScalarMix_v1(
         that come with the encoder and stay constant, so that weights of layers can be compared.
     l2 (float): Penalty on sum(w ** 2), which draws the weights towards the mean.
     layer_dropout (float): Probability with which a layer is left out of a training batch.
+    layer_norm (bool): Standardise each layer as a whole, over all words of a batch, in place of
+        `standardize`: the option `do_layer_norm` of bilm-tf. A word's vector then depends on the
+        other words of its batch; it is there for parity alone.
     RETURNS (Model[Floats3d, Floats2d]): (n_tokens, n_layers, width) -> (n_tokens, width).
     """
     if not 0 <= layer_dropout < 1:
         raise errors.CtxvecError(errors.BAD_LAYER_DROPOUT.format(found=layer_dropout))
     if weights is not None and mode != "learned":
         raise errors.CtxvecError(errors.FIXED_WEIGHTS_AND_MODE.format(mode=mode))
-    settings = MixSettings(mode, weights, standardize, l2, layer_dropout)
+    settings = MixSettings(
+        mode, weights, standardize and not layer_norm, l2, layer_dropout, layer_norm
+    )
     params: dict[str, Any] = {"weights": None, "gamma": None, "mean": None, "deviation": None}
     return Model(
         "ctxvec_mix", forward, dims={"nO": None}, params=params, attrs={"settings": settings}
@@ -111,6 +119,16 @@ def forward(
     model: Mix, X: Floats3d, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
     """X (n_tokens, n_layers, width) -> (n_tokens, width)."""
+    if settings_of(model).layer_norm and len(X):
+        normed, back = _layer_norm(model, X)
+        Y, backprop = _mix(model, normed, is_train)
+        return Y, lambda dY: back(backprop(dY))
+    return _mix(model, X, is_train)
+
+
+def _mix(
+    model: Mix, X: Floats3d, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
     w = _pre_softmax(model)
     if is_train and settings_of(model).layer_dropout:
         w = _drop_layers(model, w)
@@ -121,6 +139,19 @@ def forward(
     Y = weighted_sum(X, scale)
     Y -= (scale * mean).sum(axis=0)
     return Y, partial(_backprop, model, X, s, scale)
+
+
+def _layer_norm(model: Mix, X: Floats3d) -> tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
+    """Each layer with mean 0 and variance 1 over all its numbers (Ba et al. 2016, over a batch)."""
+    deviation = model.ops.xp.sqrt(X.var(axis=(0, 2), keepdims=True) + LAYER_NORM_EPSILON)
+    Z = (X - X.mean(axis=(0, 2), keepdims=True)) / deviation
+
+    def backprop(dZ: Floats3d) -> Floats3d:
+        of_mean = dZ.mean(axis=(0, 2), keepdims=True)
+        of_deviation = (dZ * Z).mean(axis=(0, 2), keepdims=True)
+        return (dZ - of_mean - Z * of_deviation) / deviation
+
+    return Z, backprop
 
 
 def weighted_sum(X: Floats3d, scale: Floats1d | Floats2d) -> Floats2d:

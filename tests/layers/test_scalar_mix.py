@@ -50,17 +50,25 @@ def test_standardised_mix_weighs_layers_of_mean_0_and_deviation_1():
     np.testing.assert_allclose(model.predict(X), Z.mean(axis=1), rtol=1e-4, atol=1e-5)
 
 
+def test_layer_norm_is_over_a_whole_batch():
+    X = layers()
+    model = settled(X, layer_norm=True)
+    Z = (X - X.mean(axis=(0, 2), keepdims=True)) / X.std(axis=(0, 2), keepdims=True)
+    np.testing.assert_allclose(model.predict(X), Z.mean(axis=1), rtol=1e-4, atol=1e-5)
+    assert model.predict(X[:0]).shape == (0, WIDTH)
+
+
 def test_starts_at_the_mean_and_gamma_at_one():
     model = settled(layers())
     np.testing.assert_allclose(layer_weights(model), np.full(N_LAYERS, 1 / N_LAYERS), rtol=1e-6)
     assert scalar_mix.gamma(model) == 1.0
 
 
-@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("way", [{}, {"standardize": False}, {"layer_norm": True}])
 @pytest.mark.parametrize("l2", [0.0, 0.1])
-def test_gradients_against_finite_differences(standardize: bool, l2: float):
+def test_gradients_against_finite_differences(way: dict[str, bool], l2: float):
     X = layers().astype("float64")
-    model = settled(X, standardize=standardize, l2=l2)
+    model = settled(X, **way, l2=l2)
     w = np.array([0.4, -0.2, 0.3])
     set_weights(model, w)
     for name in ("weights", "gamma", "mean", "deviation"):

@@ -95,21 +95,17 @@ def tf_tiny(reference):
     return folder, model
 
 
-def reference_mixes(layers: np.ndarray, weights: list[float], gamma: float) -> dict:
-    """Our mixes with the settings of the reference; `layers` (n_tokens, n_layers, width) are those
-    of a whole batch, over which its layer norm takes one mean and one variance for each layer."""
+def reference_mixes(shape: tuple[int, int], weights: list[float], gamma: float) -> dict:
+    """Our mixes with the settings of the reference, of layers of `shape` (n_layers, width)."""
     settings = {
         "mix_avg": {"weights": weights, "standardize": False},
-        "mix_avg_layernorm": {"weights": weights, "standardize": True},
+        "mix_avg_layernorm": {"weights": weights, "layer_norm": True},
         "top": {"mode": "top", "standardize": False},
     }
-    full = np.ones_like(layers[0])
-    mean = full * layers.mean(axis=(0, 2))[:, None]
-    deviation = full * np.sqrt(layers.var(axis=(0, 2)) + 1e-12)[:, None]
     mixes = {}
     for name, arguments in settings.items():
         mixes[name] = ScalarMix_v1(**arguments)
-        settle(mixes[name], mean, deviation)
+        settle(mixes[name], np.zeros(shape, "float32"), np.ones(shape, "float32"))
         mixes[name].set_param("gamma", np.array([gamma], dtype="float32"))
     return mixes
 
@@ -122,11 +118,14 @@ def test_every_layer_and_mix_of_a_model_from_the_training_code(tf_tiny, embed, p
     model.carry_state("carry")
     for b, batch in enumerate(spec["batches"]):
         rows = embed(model, batch, sentence_marks=True)
-        mixes = reference_mixes(np.concatenate(rows), spec["scalar_W"], spec["gamma"])
+        mixes = reference_mixes(rows[0].shape[1:], spec["scalar_W"], spec["gamma"])
+        together = np.concatenate(rows)  # a layer norm is over the whole batch
+        ends = np.cumsum([len(layers) for layers in rows])[:-1]
+        mixed = {name: np.split(mix.predict(together), ends) for name, mix in mixes.items()}
         for row, layers in enumerate(rows):
             n = len(layers)
             made = {"lm_embeddings": layers.transpose(1, 0, 2)}
-            made |= {name: mix.predict(layers) for name, mix in mixes.items()}
+            made |= {name: parts[row] for name, parts in mixed.items()}
             for key, value in made.items():
                 got, expected = found.setdefault(key, ([], []))
                 got.append(value)
