@@ -24,11 +24,16 @@ BLEU = "bleu"
 def main(
     results: Annotated[Path, typer.Option(help="Folder of results")] = Path("results"),
     readme: Annotated[Path, typer.Option(help="The file to change")] = Path("README.md"),
+    samples: Annotated[
+        bool, typer.Option(help="Sample translations too: not of text that may not be passed on")
+    ] = True,
 ) -> None:
     """Put the tables between the markers."""
     paths = [results / f"{name}.json" for name in (BLEU, "wikigold", "sst5")]
     parts = [
-        bleu_part(read_json(path)) if path.stem == BLEU else render(read_json(path), TITLES)
+        bleu_part(read_json(path), samples)
+        if path.stem == BLEU
+        else render(read_json(path), TITLES)
         for path in paths
         if path.is_file()
     ]
@@ -37,8 +42,8 @@ def main(
     insert(readme, "\n\n".join(parts))
 
 
-def bleu_part(record: Mapping[str, Any]) -> str:
-    """BLEU, how it was measured, the time of training, and the samples."""
+def bleu_part(record: Mapping[str, Any], samples: bool) -> str:
+    """BLEU, how it was measured, the time of training and, where they are wanted, the samples."""
     text = (
         f"BLEU {record['bleu']:.1f} on {record['n_pairs']:,} pairs, perplexity "
         f"{record['perplexity']:.1f}, {record['unknown_rate']:.1%} of the target words unknown; "
@@ -50,6 +55,8 @@ def bleu_part(record: Mapping[str, Any]) -> str:
             f" Training: {record['train_seconds'] / 3600:.1f} h, {record['train_steps']:,} steps, "
             f"{record['train_tokens'] / 1e6:.1f} M tokens."
         )
+    if not samples:
+        return text
     title = "Translations of pairs evenly spaced over the test pairs:"
     return "\n\n".join([text, title, sample_table(record["samples"])])
 
