@@ -16,17 +16,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .. import errors
 from ..nn.bilm import BiLMConfig
 from ..text.characters import N_CHARACTERS
-from .efml.layout import highways, lstms
+from .efml.layout import highways, lstms, opened_highway
 from .elmo.options import read_options
 from .elmo.shapes import PUBLISHED
-from .elmo.weights import INFO
-from .native import EncoderModel
+from .native import FROM_ELSEWHERE, EncoderModel, no_statistics
 from .pickles import StateDict
 
 WEIGHTS = "weights.th"
@@ -48,10 +46,9 @@ def read_allennlp(folder: Path, options: Path | None = None) -> EncoderModel:
     file = StateDict.open(folder / WEIGHTS)
     own = _of_elmo(file)
     config = replace(read_options(options), forget_bias=0.0) if options else _config(own)
-    shape = (config.n_outputs, config.width)
     weights = dict(_weights(own, config))
-    weights |= {"layer_mean": torch.zeros(shape), "layer_deviation": torch.ones(shape)}
-    info: dict[str, Any] = {"name": folder.name, "family": "allennlp-archive", **INFO}
+    weights |= no_statistics(config)
+    info: dict[str, Any] = {"name": folder.name, "family": "allennlp-archive", **FROM_ELSEWHERE}
     info["mixes"] = _mixes(own)
     if options is None:
         info["assumed"] = {key: getattr(config, key) for key in PUBLISHED}
@@ -98,9 +95,8 @@ def _weights(file: StateDict, config: BiLMConfig) -> Iterator[tuple[str, Tensor]
     own, width = "char_encoder.", config.char_width
     yield own + "embedding.weight", file.read(TOKENS + CHARACTERS, N_CHARACTERS, width)
     for theirs, ours, shape in highways(config):
-        transform, keep = file.read(f"{TOKENS}_{theirs}", 2 * shape[0], *shape[1:]).chunk(2)
-        yield ours.format("transform"), transform.clone()
-        yield ours.format("gate"), -keep
+        joined = file.read(f"{TOKENS}_{theirs}", 2 * shape[0], *shape[1:])
+        yield from opened_highway(joined, ours)
     for i, (length, n) in enumerate(config.filters):
         kernel = file.read(f"{TOKENS}char_conv_{i}.weight", n, width, length)
         yield f"{own}convolutions.{i}.weight", kernel

@@ -20,7 +20,7 @@ from .. import errors
 from ..nn.architectures import new_encoder
 from ..nn.mtlstm import MTLSTMConfig
 from .hdf5 import Datasets, opened
-from .native import EncoderModel, check_sizes
+from .native import EncoderModel, check_sizes, no_statistics
 from .pickles import load_pickle
 
 FIRST = "weight_ih_l0"
@@ -143,9 +143,7 @@ def _model(path: Path, config: MTLSTMConfig, weights: dict[str, Tensor]) -> Enco
             raise errors.malformed_model(path, name, "finite floating-point numbers", tensor.dtype)
     with torch.device("meta"):
         module = new_encoder(config)
-    statistics = {"layer_mean": torch.zeros, "layer_deviation": torch.ones}
-    shape = (config.n_outputs, config.width)
-    weights = {**weights, **{name: make(shape) for name, make in statistics.items()}}
+    weights = {**weights, **no_statistics(config)}
     try:
         check_sizes(module, weights)
     except errors.CtxvecError as error:

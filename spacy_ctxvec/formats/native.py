@@ -36,6 +36,12 @@ VECTORS_FILE = "vectors.safetensors"
 SOFTMAX_FILE = "softmax.safetensors"
 VOCABULARY_FILE = "vocab.txt"
 RESERVED = ("format", "architecture", "sizes", "dtype")
+# Of models of others.
+FROM_ELSEWHERE = {
+    "tokenization": "that of the text the model was trained on; the files do not tell",
+    # Mixes of imported weights follow the published formula.
+    "standardize": False,
+}
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
@@ -91,6 +97,12 @@ def check_sizes(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
                 expected=expected.get(name, "no such weight"),
             )
         )
+
+
+def no_statistics(config: EncoderConfig) -> dict[str, Tensor]:
+    """What an encoder holds in place of its layers' mean and deviation before they are measured."""
+    shape = (config.n_outputs, config.width)
+    return {"layer_mean": torch.zeros(shape), "layer_deviation": torch.ones(shape)}
 
 
 def n_parameters(weights: Mapping[str, Tensor]) -> int:

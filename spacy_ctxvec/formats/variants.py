@@ -14,7 +14,7 @@ from .. import errors
 from ..nn.architectures import EncoderConfig
 from ..nn.bilm import ALIGNMENT, START_CELL, START_OUTPUT, BiLMConfig
 from ..nn.warm_start import warm_start
-from .native import EncoderModel
+from .native import EncoderModel, no_statistics
 
 # What decides a biLM's layers beside its weights, and no shape tells.
 UNSEEN = (
@@ -90,9 +90,7 @@ def _without_statistics(
 ) -> EncoderModel:
     """With other weights and settings: the mean and deviation of the layers are others too."""
     config = replace(_bilm(model), **changes)
-    shape = (config.n_outputs, config.width)
-    statistics = {"layer_mean": torch.zeros(shape), "layer_deviation": torch.ones(shape)}
-    return replace(model, config=config, weights={**weights, **statistics})
+    return replace(model, config=config, weights={**weights, **no_statistics(config)})
 
 
 def _bilm(model: EncoderModel) -> BiLMConfig:

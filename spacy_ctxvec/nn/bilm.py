@@ -151,7 +151,8 @@ class CarriedState:
         start: output (output_width,) and cell (hidden_width,)
         """
         n_rows = int(rows.max()) + 1
-        stored = self._rows.get((direction, layer), (start[0][:0, None], start[1][:0, None]))
+        none = (start[0].new_zeros(0, len(start[0])), start[1].new_zeros(0, len(start[1])))
+        stored = self._rows.get((direction, layer), none)
         h, c = (_grown(part, n_rows, row) for part, row in zip(stored, start))
         self._rows[direction, layer] = h, c
         return h[rows], c[rows]
@@ -164,7 +165,7 @@ class CarriedState:
 def _grown(part: Tensor, n_rows: int, row: Tensor) -> Tensor:
     """`part` (n, width) with copies of `row` (width,) behind it, so that there are `n_rows`."""
     missing = max(0, n_rows - len(part))
-    return torch.cat([part.to(row.device).view(-1, len(row)), row.repeat(missing, 1)])
+    return torch.cat([part.to(row.device), row.repeat(missing, 1)])
 
 
 class BiLM(Encoder):

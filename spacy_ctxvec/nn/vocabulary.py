@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 VOCABULARY = "vocabulary"
 
 
-class WithVocabulary(nn.Module):
+class WithVocabulary(nn.Module, ABC):
     """A module whose rows stand for something: `vocabulary` is UTF-8 text that says for what.
 
     It may have any length. A subclass reads it in `_index`.
@@ -32,9 +33,9 @@ class WithVocabulary(nn.Module):
         self.register_buffer(VOCABULARY, text)
         self._index(self.text)
 
+    @abstractmethod
     def _index(self, text: str) -> None:
         """Note which row each entry of the vocabulary is."""
-        raise NotImplementedError
 
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torch import Tensor
+
 from ...nn.bilm import BiLMConfig
 
 WORDS, CHARACTERS = "word.dic", "char.dic"
@@ -48,6 +50,13 @@ def highways(config: BiLMConfig) -> Layout:
         for part, shape in (("weight", (features, features)), ("bias", (features,))):
             ours = f"char_encoder.highways.{k}.{{}}.{part}"
             yield f"highways._layers.{k}.{part}", ours, shape
+
+
+def opened_highway(joined: Tensor, ours: str) -> Iterator[tuple[str, Tensor]]:
+    """The parts of a joined tensor under our names; the gate that keeps becomes one that opens."""
+    transform, keep = joined.chunk(2)
+    yield ours.format("transform"), transform.clone()
+    yield ours.format("gate"), -keep
 
 
 def lstms(config: BiLMConfig) -> Layout:

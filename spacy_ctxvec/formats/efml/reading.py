@@ -18,7 +18,7 @@ from ...nn.bilm import BiLMConfig
 from ...nn.vocabulary import VOCABULARY, as_bytes
 from ...nn.word_encoder import lines_of
 from ...text.corpus import SPECIALS
-from ..native import EncoderModel, read_json_object
+from ..native import FROM_ELSEWHERE, EncoderModel, no_statistics, read_json_object
 from ..pickles import StateDict
 from . import layout
 from .dictionaries import read_dictionary
@@ -26,12 +26,7 @@ from .sizes import CONFIG, check_kinds, find_sizes, read_config
 
 FILES = (CONFIG, layout.WORDS, layout.CHARACTERS, layout.TOKENS, layout.ENCODER)
 UNKNOWN = "<oov>"
-INFO = {
-    "family": "elmoformanylangs",
-    "tokenization": "that of the text the model was trained on; the files do not tell",
-    # Mixes of imported weights follow the published formula.
-    "standardize": False,
-}
+INFO = {"family": "elmoformanylangs", **FROM_ELSEWHERE}
 
 
 def is_efml(folder: Path) -> bool:
@@ -58,8 +53,7 @@ def read_efml(folder: Path) -> EncoderModel:
     weights |= {ours: lstms.read(name, *shape) for name, ours, shape in layout.lstms(config)}
     for file in (tokens, lstms):
         file.check_rest()
-    shape = (config.n_outputs, config.width)
-    weights |= {"layer_mean": torch.zeros(shape), "layer_deviation": torch.ones(shape)}
+    weights |= no_statistics(config)
     return EncoderModel(config, weights, {"name": folder.resolve().name, **INFO})
 
 
@@ -101,9 +95,9 @@ def _token_layer(
         text = "".join(list(characters)[N_MARKS:])
         yield f"{layout.OWN}alphabet.{VOCABULARY}", as_bytes(text)
         for theirs, ours, shape in layout.highways(config):
-            transform, keep = file.read(theirs, 2 * shape[0], *shape[1:]).chunk(2)
-            yield f"{layout.OWN}{ours.format('transform')}", transform.clone()
-            yield f"{layout.OWN}{ours.format('gate')}", -keep
+            joined = file.read(theirs, 2 * shape[0], *shape[1:])
+            for name, part in layout.opened_highway(joined, ours):
+                yield f"{layout.OWN}{name}", part
     for theirs, ours, shape in layout.convolutions_and_projection(config):
         yield f"{layout.OWN}{ours}", file.read(theirs, *shape)
 

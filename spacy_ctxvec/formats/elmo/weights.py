@@ -24,7 +24,7 @@ from ...nn.vocabulary import VOCABULARY, as_bytes
 from ...nn.word_encoder import lines_of
 from ...text.characters import N_CHARACTERS
 from ...types import FloatArray
-from ..native import EncoderModel
+from ..native import FROM_ELSEWHERE, EncoderModel, no_statistics
 from .vocabulary import Vocabulary
 
 CELL = "RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{part}"
@@ -32,11 +32,6 @@ STACKS = ("forward_lstms", "backward_lstms")
 FORGET_BIAS = 1.0
 PROJECTION, PROJECTION_BIAS = "CNN_proj/W_proj", "CNN_proj/b_proj"
 GROUPS = ("CNN", "RNN_")  # where every array has to be wanted
-INFO = {
-    "tokenization": "that of the text the model was trained on; the files do not tell",
-    # Mixes of imported weights follow the published formula.
-    "standardize": False,
-}
 
 
 class Arrays(Protocol):
@@ -64,9 +59,8 @@ def read_model(
     weights = read_parameters(arrays, config, vocabulary)
     if config.n_words:
         weights[f"word_encoder.{VOCABULARY}"] = as_bytes(lines_of(vocabulary.words))
-    shape = (config.n_outputs, config.width)
-    weights |= {"layer_mean": torch.zeros(shape), "layer_deviation": torch.ones(shape)}
-    return EncoderModel(config, weights, {**info, **INFO})
+    weights |= no_statistics(config)
+    return EncoderModel(config, weights, {**info, **FROM_ELSEWHERE})
 
 
 def read_parameters(
