@@ -20,7 +20,7 @@ PUBLISHED: dict[str, Any] = {
 
 
 def config_from_shapes(arrays: Arrays, n_words: int = 0) -> BiLMConfig:
-    """The rest is `PUBLISHED`.
+    """The rest is `PUBLISHED`. Without LSTMs that read backward, it is a model of one direction.
 
     n_words: size of the vocabulary of a biLM that reads words; 0 reads characters
     """
@@ -32,13 +32,19 @@ def config_from_shapes(arrays: Arrays, n_words: int = 0) -> BiLMConfig:
         raise arrays.malformed("shapes", "those of a biLM", error) from error
 
 
+def reads_backward(arrays: Arrays) -> bool:
+    return any(name.startswith("RNN_1/") for name in arrays.names())
+
+
 def _lstm_sizes(arrays: Arrays) -> dict[str, Any]:
     projection = CELL.format(direction=0, layer=0, part="W_P_0")
     hidden_width = _shape(arrays, _kernel(0), 2)[1] // 4
     is_projected = projection in arrays.names()
     width = _shape(arrays, projection, 2)[1] if is_projected else hidden_width
+    both = reads_backward(arrays)
     sizes = {
-        "width": 2 * width,
+        "width": width * (1 + both),
+        "directions": "both" if both else "forward",
         "hidden_width": hidden_width,
         "n_layers": _count(arrays, _kernel),
         "forget_bias": FORGET_BIAS,

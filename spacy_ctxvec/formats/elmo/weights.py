@@ -85,10 +85,10 @@ def _parameters(
         yield "word_encoder.embedding.weight", table
     else:
         yield from _char_encoder(arrays, config)
-    for direction, stack in enumerate(STACKS):
+    for direction in config.direction_numbers:
         for layer in range(config.n_layers):
             for name, array in _lstm(arrays, config, direction, layer):
-                yield f"{stack}.{layer}.{name}", array
+                yield f"{STACKS[direction]}.{layer}.{name}", array
 
 
 def _char_encoder(arrays: Arrays, config: BiLMConfig) -> Iterator[tuple[str, FloatArray]]:

@@ -1,13 +1,14 @@
 """Checkpoints of bilm-tf, and the modules of TF-Hub that were made of them.
 
 A checkpoint of a training holds more than the HDF5 file that is dumped from it: the softmax, and
-the state of the optimiser. A module (SavedModel) holds the encoder alone, under other names, and no
-options; nor does it tell what shapes do not.
+the state of the optimiser; that of one direction lacks the other's variables. A module (SavedModel)
+holds the encoder alone, under other names, and no options; nor does it tell what shapes do not.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ... import errors
 from ...nn.bilm import BiLMConfig
 from ...nn.softmax import WordSoftmax
 from ..elmo.options import read_options, reads_words
-from ..elmo.shapes import PUBLISHED, config_from_shapes
+from ..elmo.shapes import PUBLISHED, config_from_shapes, reads_backward
 from ..elmo.vocabulary import NO_VOCABULARY, Vocabulary, read_vocabulary
 from ..elmo.weights import read_model, read_parameters
 from ..native import EncoderModel
@@ -131,7 +132,10 @@ def _config(
     n_words = len(words.words)
     if options is None:
         return config_from_shapes(variables, n_words), words
-    return read_options(options, n_words), words
+    config = read_options(options, n_words)
+    if not reads_backward(variables):  # options for use alone are silent on it
+        config = replace(config, directions="forward", width=config.token_width)
+    return config, words
 
 
 def _has_data(index: Path) -> bool:

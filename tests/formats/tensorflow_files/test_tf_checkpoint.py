@@ -301,6 +301,19 @@ def word_model() -> tuple[dict[str, Any], Arrays]:
     return options, arrays
 
 
+@pytest.mark.parametrize("with_options", [True, False])
+def test_a_model_of_one_direction(tmp_path, embed, with_options):
+    options, arrays = make_options(), make_arrays()
+    both = read_bilm_hdf5(*write(tmp_path, options, arrays)).build()
+    arrays = {name: array for name, array in arrays.items() if not name.startswith("RNN_1")}
+    index = write_bundle(tmp_path / "x", with_more(renamed(arrays, trained)))
+    model = read_tf_checkpoint(index, tmp_path / "options.json" if with_options else None)
+    assert (model.config.directions, model.config.width) == ("forward", 5)
+    sentence = ["the", "naïve", "cat"]
+    got, want = (embed(encoder, [sentence])[0] for encoder in (model.build(), both))
+    assert np.allclose(got, want[..., :5], atol=1e-6)
+
+
 @pytest.mark.parametrize("words", [WORDS, SHUFFLED])
 def test_models_that_read_words(tmp_path, embed, words):
     options, arrays = word_model()
