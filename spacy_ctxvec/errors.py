@@ -391,6 +391,10 @@ GPU_IN_CHILD = (
     "or do not call spacy.require_gpu() or prefer_gpu() before the fork."
 )
 NO_LABELS = "'{name}' predicts no labels, so none can be added to it."
+NO_PRECISION = (
+    "precision = {precision!r} is not faster on this {device}, or cannot be used there: float32 it "
+    "is."
+)
 WEIGHTS_FROM = "'{name}': weights from {source}"
 BAD_OUTPUT = (
     'output = {found} cannot work. Expected "mean", "top" or {n_layers} numbers, one a layer.'
@@ -411,6 +415,7 @@ DEMO_NOT_TEXT = (
     "Cannot read {source} as UTF-8 text: {error}. Expected plain text; convert the file, for "
     "instance with `iconv -t utf8`, and give the result as FILE."
 )
+NO_WORDS_TO_TIME = "No words in {source}, of which the speed could be measured."
 DEMO_TOO_SHORT = (
     "{source} holds {found} word(s), too few to compare. Expected a text of 2 words or more; give "
     "another FILE, or none for the sample page."

@@ -21,7 +21,7 @@ from thinc.util import get_array_module
 from ..text.windows import window_ends
 from ..types import Floats3d, IntArray
 
-# What a step costs besides its rows, in rows: measured with the shipped model.
+# What a step of a rectangle costs besides its rows, in rows: measured with the shipped model.
 STEP_COST = 4
 
 
@@ -57,24 +57,26 @@ class WordBatch:
         """The word with this hash. Docs of several vocabs may share a batch."""
         return next(v.strings[key] for v in self.vocabs if cast(Any, key) in v.strings)
 
-    def groups(self, max_items: int) -> list[IntArray]:
+    def groups(self, max_items: int, *, rectangles: bool = False) -> list[IntArray]:
         """Windows of similar length together: their numbers.
 
-        The padded size of a group, windows times longest window, is at most `max_items`, except
-        for a single window that is longer. A group also ends when its padding costs more than the
-        steps of another group would.
+        A group has at most `max_items` words, except for a single window that is longer.
+
+        rectangles: shorter windows are padded to the longest; padding counts as words then, and a
+            group also ends when it costs more than the steps of another group would
         """
         order = np.argsort(-self.lengths, kind="stable")
         groups = []
-        first = padding = longest = 0
+        first = padding = n_words = longest = 0
         for i, length in enumerate(self.lengths[order].tolist()):
-            full = (i - first + 1) * longest > max_items
-            if i > first and (full or padding > STEP_COST * longest):
+            full = n_words + length + rectangles * (padding + longest - length) > max_items
+            if i > first and (full or rectangles * padding > STEP_COST * longest):
                 groups.append(order[first:i])
                 first = i
             if i == first:
-                padding, longest = 0, length
+                padding, n_words, longest = 0, 0, length
             padding += longest - length
+            n_words += length
         return [*groups, order[first:]]
 
     def rows(self, layers: Floats3d) -> list[Floats3d]:

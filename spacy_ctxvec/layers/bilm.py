@@ -50,6 +50,7 @@ def BiLM_v1(
     window: int = 128,
     max_batch_items: int = 4096,
     cache_size: int = 50_000,
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> Encoder:
     """A bidirectional language model over characters (ELMo; Peters et al. 2018).
 
@@ -79,8 +80,11 @@ def BiLM_v1(
         convert --warm-up` makes it. "carry" goes on from the batch before, as the original
         programs do.
     window (int): Longest stretch of words read in one go; a longer doc is cut after sentences.
-    max_batch_items (int): Padded size, in words, of the batches that the encoder runs.
+    max_batch_items (int): Words, padding included, that the encoder reads at a time.
     cache_size (int): Words whose token layer is remembered.
+    precision (str): Of the LSTMs' products wherever the encoder does not learn. "int8" and, on
+        processors that multiply it, "bfloat16" are faster than float32, and not exact; those of
+        "int8" depend on the rest of the batch, by which numbers are scaled.
     RETURNS (Model[List[Doc], List[Floats3d]]): (n_tokens, n_layers + 1, width) for each doc.
     """
     arguments = {**locals(), "warm": state == "warm"}
@@ -89,6 +93,7 @@ def BiLM_v1(
         raise errors.CtxvecError(errors.UNKNOWN_INIT.format(found=init))
     module = BiLM(config)
     module.carry_state(state)
+    module.set_precision(precision)
     settings = EncoderSettings(init, state, window, max_batch_items)
     return new_model("ctxvec_bilm", module, SpelledWords(cache_size), settings)
 

@@ -18,6 +18,7 @@ def CoVe_v1(
     lower: bool = True,
     window: int = 128,
     max_batch_items: int = 4096,
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> Encoder:
     """The MT-LSTM of CoVe (McCann et al. 2017), over static vectors.
 
@@ -34,12 +35,14 @@ def CoVe_v1(
     lower (bool): Look words up lower-cased, as the published model does; otherwise by the
         attribute that the vectors are keyed by. A word without a vector reads zeros.
     window (int): Longest stretch of words read in one go; a longer doc is cut after sentences.
-    max_batch_items (int): Padded size, in words, of the batches that the encoder runs.
+    max_batch_items (int): Words, padding included, that the encoder reads at a time.
+    precision (str): Of the products wherever the encoder does not learn, as of `BiLM_v1`.
     RETURNS (Model[List[Doc], List[Floats3d]]): (n_tokens, n_layers, width) for each doc.
     """
     if width % 2:
         raise bad_setting("width", width, "an even number: the two directions share it")
     module = MTLSTM(MTLSTMConfig(input_width, width // 2, n_layers))
+    module.set_precision(precision)
     inputs = StaticWords(input_width, source=vectors, lower=lower)
     settings = EncoderSettings(RANDOM, "reset", window, max_batch_items)
     return new_model("ctxvec_cove", module, inputs, settings)

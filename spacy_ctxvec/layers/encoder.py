@@ -80,17 +80,16 @@ def forward(
     batch = shim.inputs.batch(docs, max(map(len, docs)) if carry else settings.window)
     if not len(batch.keys):
         return batch.rows(_no_rows(model)), partial(_no_backprop, docs)
-    groups = None if carry else batch.groups(settings.max_batch_items)
     if is_train:
-        return _begin_update(model, docs, batch, groups)
+        return _begin_update(model, docs, batch)
     with torch.no_grad():
         vectors, index = shim.inputs.vectors(shim.module, batch)
-        flat = shim.module(vectors, index, batch.lengths, groups)
+        flat = shim.module(vectors, index, batch.lengths, _groups(model, batch, vectors))
     return batch.rows(torch2xp(flat)), partial(_no_backprop, docs)
 
 
 def _begin_update(
-    model: Encoder, docs: Sequence[Doc], batch: WordBatch, groups: list[IntArray] | None
+    model: Encoder, docs: Sequence[Doc], batch: WordBatch
 ) -> tuple[list[Floats3d], Callable[[Sequence[Floats3d]], list[Doc]]]:
     shim = shim_of(model)
     first_trainable = settings_of(model).first_trainable
@@ -98,7 +97,7 @@ def _begin_update(
     shim.module.dropout = model.attrs["dropout_rate"]
     with torch.set_grad_enabled(first_trainable == 0):
         vectors, index = shim.inputs.vectors(shim.module, batch)
-    output = shim.module(vectors, index, batch.lengths, groups)
+    output = shim.module(vectors, index, batch.lengths, _groups(model, batch, vectors))
 
     def backprop(d_layers: Sequence[Floats3d]) -> list[Doc]:
         words = [xp2torch(array, device=shim.device) for array in batch.words(d_layers)]
@@ -106,6 +105,15 @@ def _begin_update(
         return list(docs)
 
     return batch.rows(torch2xp(output.detach())), backprop
+
+
+def _groups(model: Encoder, batch: WordBatch, vectors: Tensor) -> list[IntArray] | None:
+    """The windows that are read together; all of them where the state is carried on."""
+    settings = settings_of(model)
+    if settings.state == "carry":
+        return None
+    rectangles = shim_of(model).module.reads_rectangles(vectors)
+    return batch.groups(settings.max_batch_items, rectangles=rectangles)
 
 
 def ensure_weights(model: Encoder, name: str = "ctxvec") -> EncoderShim:

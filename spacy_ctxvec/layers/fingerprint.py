@@ -29,11 +29,12 @@ def digests(contents: Iterable[bytes]) -> NDArray[np.uint8]:
 def fingerprint_of(module: AnyEncoder) -> str:
     """Hexadecimal digits that two encoders share only if they give every text the same layers.
 
-    The version of the package is part of it, and so is the kind of device, since a GPU's vectors
-    differ in the last digits.
+    The version of the package is part of it, and so are the precision, and the kind of device,
+    since a GPU's vectors differ in the last digits.
     """
     config = module.config
-    about = [__version__, module.device.type, architecture_of(config), config.to_dict()]
+    settings = [config.to_dict(), module.precision]
+    about = [__version__, module.device.type, architecture_of(config), *settings]
     found = blake2b(json.dumps(about).encode(), digest_size=DIGEST_BYTES)
     for name, tensor in sorted(module.state_dict().items()):
         if name not in STATISTICS:

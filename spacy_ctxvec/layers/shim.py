@@ -78,6 +78,7 @@ class EncoderShim(Shim):
 
     def __init__(self, module: AnyEncoder, inputs: WordInputs):
         super().__init__(module.to(get_torch_default_device()))
+        module.keep_kernels()
         self.inputs = inputs
         self.loading = ProcessLock()
         self._fingerprint = ""
@@ -114,6 +115,7 @@ class EncoderShim(Shim):
     def _changed(self, *parameter: str) -> None:
         """Called where a parameter has changed, or without its name where all have."""
         self._fingerprint = ""
+        self._model.forget_kernels()
         self.inputs.forget(*parameter)
 
     def adopt(self, source: str, model: EncoderModel | None, *, loaded: bool = False) -> None:
@@ -197,14 +199,16 @@ class EncoderShim(Shim):
         containers and moves the storage under the arrays that look into it."""
         state = {key: value for key, value in self.__dict__.items() if key != "_model"}
         carries = isinstance(self._model, BiLM) and self._model.state is not None
-        module = (self._model.config, carries, self._weights())
+        module = (self._model.config, carries, self._model.precision, self._weights())
         return {**state, "_fingerprint": "", "module": module}  # another device, perhaps
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        config, carries, weights = state.pop("module")
+        config, carries, precision, weights = state.pop("module")
         self.__dict__.update(state)
         module = new_encoder(config)
         if isinstance(module, BiLM) and carries:
             module.carry_state("carry")
+        module.set_precision(precision)
+        module.keep_kernels()
         load_weights(module, safetensors.torch.load(weights))
         self._model = module.to(get_torch_default_device())

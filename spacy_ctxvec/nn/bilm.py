@@ -18,7 +18,7 @@ from ..types import IntArray
 from .alphabet import N_MARKS
 from .char_encoder import ACTIVATIONS, CharEncoder
 from .encoder import Encoder, rows_of
-from .lstm import LSTM, LSTMState
+from .lstm import LSTM, LSTMState, fused_is_faster
 from .packing import Packing, framed_index, inverse, token_positions
 from .parallel import can_share, run_all
 from .word_char_encoder import WordCharEncoder
@@ -29,6 +29,8 @@ State = Literal["reset", "warm", "carry"]
 START_OUTPUT, START_CELL, ALIGNMENT = "start_output", "start_cell", "alignment"
 DIRECTIONS = {"both": (0, 1), "forward": (0,), "backward": (1,)}
 """Numbers of the directions behind each setting: 0 reads forward, 1 backward."""
+LEAST_SHARED = 64
+"""Words from which on it pays to wake a second thread."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,12 @@ class BiLM(Encoder):
         zero or, of a `warm` encoder, the stored one."""
         self.state = CarriedState() if state == "carry" else None
 
+    def reads_rectangles(self, vectors: Tensor) -> bool:
+        """Whether sequences that are read together all take the steps of the longest; where they
+        end matters to a carried state."""
+        x = self.in_precision(vectors)
+        return self.state is None and self.config.is_plain and fused_is_faster(x)
+
     @property
     def token_encoder(self) -> CharEncoder | WordEncoder | WordCharEncoder:
         """What makes the token layer: of `word_ids` and `mark_ids`."""
@@ -295,8 +303,7 @@ class BiLM(Encoder):
         Layer 0 is the token layer, once per direction, so that all layers have one width.
         """
         sequences = np.arange(len(lengths))
-        # The fused kernel is faster on a rectangle; where rows end matters to a carried state.
-        pad = self.state is None and self.config.is_plain
+        pad = self.reads_rectangles(vectors)
         packings = [
             Packing.of(lengths + 2, group, even=len(group) if pad else 1)
             for group in groups or [sequences]
@@ -304,12 +311,13 @@ class BiLM(Encoder):
         framed = framed_index(index, lengths)
         tokens = token_positions(lengths)
         seeds = self.dropout_seeds()
+        x = self.in_precision(vectors)
         directions = run_all(
             [
-                partial(self._direction, direction, vectors, framed, tokens, packings, seed)
+                partial(self._direction, direction, x, framed, tokens, packings, seed)
                 for direction, seed in zip(self.config.direction_numbers, seeds)
             ],
-            threads=vectors.device.type == "cpu" and can_share(),
+            threads=vectors.device.type == "cpu" and len(index) >= LEAST_SHARED and can_share(),
         )
         dropped = self.dropped(vectors, self.dropout_generator(seeds[0] + 1))
         layers = [rows_of(dropped, index)] * len(directions)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
+from ..checks import bad_setting
 from ..types import IntArray
+from .kernels import KeptKernels
+from .lstm import LSTM
+from .precision import PREDICTED, possible
 
 
 class Encoder(nn.Module):
@@ -14,6 +20,7 @@ class Encoder(nn.Module):
     layer_mean, layer_deviation (n_outputs, width): over the text the encoder was trained on; what
         a mix standardises its layers with
     dropout: in training, the share of numbers that are zeroed before each LSTM
+    precision: one of `PREDICTED`, that of the LSTMs' products where no gradient is recorded
     """
 
     layer_mean: Tensor
@@ -24,10 +31,39 @@ class Encoder(nn.Module):
         self.register_buffer("layer_mean", torch.zeros(n_outputs, width))
         self.register_buffer("layer_deviation", torch.ones(n_outputs, width))
         self.dropout = 0.0
+        self.precision = "float32"
 
     @property
     def device(self) -> torch.device:
         return self.layer_mean.device
+
+    def set_precision(self, precision: str) -> None:
+        """Of prediction; CtxvecError unless it is one of `PREDICTED`."""
+        if precision not in PREDICTED:
+            raise bad_setting("precision", precision, ", ".join(PREDICTED))
+        self.precision = precision
+        for lstm in self._lstms():
+            lstm.int8 = precision == "int8"
+
+    def keep_kernels(self) -> None:
+        """Make what the products of prediction want of the weights once, and not in each call.
+        Whoever changes a weight then has to say so: `forget_kernels`."""
+        for lstm in self._lstms():
+            lstm.kept = KeptKernels()
+
+    def forget_kernels(self) -> None:
+        for lstm in self._lstms():
+            if lstm.kept is not None:
+                lstm.kept.clear()
+
+    def _lstms(self) -> Iterator[LSTM]:
+        return (module for module in self.modules() if isinstance(module, LSTM))
+
+    def in_precision(self, vectors: Tensor) -> Tensor:
+        """`vectors` in the type that the LSTMs compute in now."""
+        if torch.is_grad_enabled() or possible(self.precision, self.device.type) != "bfloat16":
+            return vectors
+        return vectors.bfloat16()
 
     @property
     def has_statistics(self) -> bool:

@@ -7,14 +7,22 @@ that step t is the block of the `batch_sizes[t]` rows that are still running.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .recurrence import recurrence
+from .kernels import KeptKernels, has_int8, int8_product, packed, turned
+from .recurrence import Kernels, forward_steps, recurrence
 
 LSTMState = tuple[Tensor, Tensor]
 """Output (batch, output_width) and cell (batch, hidden_width) after each row's last step."""
+
+
+def fused_is_faster(x: Tensor) -> bool:
+    """Whether the library's kernel takes less time than `recurrence`: in training, on a GPU and in
+    bfloat16; most of all on a batch whose rows are equally long."""
+    return x.is_cuda or torch.is_grad_enabled() or x.dtype == torch.bfloat16
 
 
 class LSTM(nn.Module):
@@ -27,10 +35,11 @@ class LSTM(nn.Module):
         h' = clip(W_hr (sigmoid(o) tanh(c')), output_clip)
 
     Without projection and clips that is the plain LSTM, for which the library's fused kernel is
-    used. A clip of 0 means none. `bias_hh` adds a second bias to b, as PyTorch's own LSTM has, and
-    `forget_bias` a number to that of every forget gate, as TensorFlow does.
+    used where it is faster. A clip of 0 means none. `bias_hh` adds a second bias to b, as PyTorch's
+    own LSTM has, and `forget_bias` a number to that of every forget gate, as TensorFlow does.
 
-    Computes in the precision of its input, whatever that of the weights.
+    Computes in the precision of its input, whatever that of the weights; where `int8` is set and no
+    gradient is recorded, in products of bytes, on a CPU.
     """
 
     def __init__(
@@ -56,6 +65,8 @@ class LSTM(nn.Module):
         if output_width != hidden_width:
             self.weight_hr = nn.Parameter(torch.empty(output_width, hidden_width))
             nn.init.xavier_uniform_(self.weight_hr)
+        self.int8 = False
+        self.kept: KeptKernels | None = None
         # TensorFlow starts from glorot uniform over the joined kernel of both inputs.
         bound = math.sqrt(6 / (input_width + output_width + 4 * hidden_width))
         nn.init.uniform_(self.weight_ih, -bound, bound)
@@ -72,7 +83,8 @@ class LSTM(nn.Module):
         """`batch_sizes` (longest,) is an int64 tensor on the CPU; `state` is zero by default."""
         h, c = state or self._zero_state(x, int(batch_sizes[0]))
         h, c = h.to(x.dtype), c.to(x.dtype)
-        return (self._fused if self.is_plain else self._stepwise)(x, batch_sizes, h, c)
+        fused = self.is_plain and fused_is_faster(x)
+        return (self._fused if fused else self._stepwise)(x, batch_sizes, h, c)
 
     def _zero_state(self, x: Tensor, n_rows: int) -> LSTMState:
         hidden_width, output_width = self.weight_ih.shape[0] // 4, self.weight_hh.shape[1]
@@ -108,9 +120,28 @@ class LSTM(nn.Module):
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
         bias = self._bias() if self.bias_hh is None else self._bias() + self.bias_hh
-        w_ih, w_hh, bias = (w.to(x.dtype) for w in (self.weight_ih, self.weight_hh, bias))
+        bias, sizes = bias.to(x.dtype), batch_sizes.tolist()
+        clips = (float(self.cell_clip), float(self.output_clip))
+        if not torch.is_grad_enabled():
+            gates, kernels = self._prepared(x, bias)
+            _, _, y, h, c = forward_steps(gates, kernels, h, c, sizes, *clips)
+            return y, (h, c)
+        w_ih, w_hh = self.weight_ih.to(x.dtype), self.weight_hh.to(x.dtype)
         w_hr = None if self.weight_hr is None else self.weight_hr.to(x.dtype)
-        from_input = torch.addmm(bias, x, w_ih.t())
-        clips = (self.cell_clip, self.output_clip)
-        y, h, c = recurrence(from_input, w_hh, w_hr, h, c, batch_sizes.tolist(), *clips)
+        y, h, c = recurrence(x, w_ih, bias, w_hh, w_hr, h, c, sizes, *clips)
         return y, (h, c)
+
+    def _prepared(self, x: Tensor, bias: Tensor) -> tuple[Tensor, Kernels]:
+        """W_ih x + b, and the weights of the steps."""
+        int8 = self.int8 and has_int8(x.device)
+        form = packed if int8 else turned
+
+        def made(w: Tensor) -> Any:
+            return self.kept.get(w, form, x.dtype) if self.kept else form(w.to(x.dtype))
+
+        hh = made(self.weight_hh)
+        hr = None if self.weight_hr is None else made(self.weight_hr)
+        if int8:
+            from_input = int8_product(x, made(self.weight_ih)).add_(bias)
+            return from_input, Kernels(packed_hh=hh, packed_hr=hr)
+        return torch.addmm(bias, x, self.weight_ih.to(x.dtype).t()), Kernels(hh, hr)

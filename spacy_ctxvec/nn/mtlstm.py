@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..checks import check_count
 from ..types import IntArray
 from .encoder import Encoder, rows_of
-from .lstm import LSTM, LSTMState
+from .lstm import LSTM, LSTMState, fused_is_faster
 from .packing import Packing, inverse
 from .parallel import can_share, run_all
 
@@ -92,6 +92,10 @@ class MTLSTM(Encoder):
             for lstm in lstms:
                 lstm.requires_grad_(layer >= first)
 
+    def reads_rectangles(self, vectors: Tensor) -> bool:
+        """Whether sequences that are read together all take the steps of the longest."""
+        return fused_is_faster(self.in_precision(vectors))
+
     def forward(
         self,
         vectors: Tensor,
@@ -107,10 +111,13 @@ class MTLSTM(Encoder):
         groups: numbers of the sequences that are read together, by default all at once
         """
         sequences = np.arange(len(lengths))
-        # The fused kernel is faster on a rectangle.
-        packings = [Packing.of(lengths, group, even=len(group)) for group in groups or [sequences]]
-        layers, _ = self._read(rows_of(vectors, index), packings)
-        return torch.stack(layers, dim=1)
+        pad = self.reads_rectangles(vectors)
+        packings = [
+            Packing.of(lengths, group, even=len(group) if pad else 1)
+            for group in groups or [sequences]
+        ]
+        layers, _ = self._read(rows_of(self.in_precision(vectors), index), packings)
+        return torch.stack(layers, dim=1).to(vectors.dtype)
 
     def encode(self, x: Tensor, lengths: IntArray) -> Encoded:
         """Layers and final states of sequences read together: what a decoder starts from.

@@ -1,11 +1,20 @@
-"""Precision of the matrix products of training; weights and losses are float32 all the same."""
+"""Precision of matrix products; weights, losses and vectors are float32 all the same."""
 
 from __future__ import annotations
 
+import logging
+from functools import cache
+
 import torch
 
+from .. import errors
 from ..checks import bad_setting
+from .kernels import has_int8
 
+logger = logging.getLogger(__name__)
+
+PREDICTED = ("float32", "bfloat16", "int8")
+"""What an encoder may compute in where it does not learn."""
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -20,6 +29,17 @@ def compute_dtype(precision: str, device: torch.device) -> torch.dtype:
     if precision == "auto":
         precision = "bfloat16" if _multiplies_bfloat16(device) else "float32"
     return torch.bfloat16 if precision == "bfloat16" else torch.float32
+
+
+@cache
+def possible(precision: str, device_type: str) -> str:
+    """`precision`, or float32 with a message where this machine would not be faster in it."""
+    device = torch.device(device_type)
+    faster = {"float32": True, "bfloat16": _multiplies_bfloat16(device), "int8": has_int8(device)}
+    if faster[precision]:
+        return precision
+    logger.warning(errors.NO_PRECISION.format(precision=precision, device=device_type))
+    return "float32"
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:

@@ -13,14 +13,15 @@ from spacy_ctxvec.layers.batching import WordBatch, cut, joined
 NLP = spacy.blank("en")
 
 
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 500))
-def test_groups_hold_every_window_once_within_the_limit(lengths, max_items):
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 500), st.booleans())
+def test_groups_hold_every_window_once_within_the_limit(lengths, max_items, rectangles):
     batch = WordBatch(np.zeros(0, dtype=np.uint64), np.array(lengths), [], [])
-    groups = batch.groups(max_items)
+    groups = batch.groups(max_items, rectangles=rectangles)
     assert sorted(np.concatenate(groups)) == list(range(len(lengths)))
     for group in groups:
-        longest = batch.lengths[group].max()
-        assert len(group) == 1 or len(group) * longest <= max_items
+        of_group = batch.lengths[group]
+        size = len(group) * of_group.max() if rectangles else of_group.sum()
+        assert len(group) == 1 or size <= max_items
 
 
 def test_rows_and_words_are_opposites():

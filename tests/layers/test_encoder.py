@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 import spacy
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
@@ -22,6 +23,7 @@ from spacy_ctxvec.layers.encoder import (
     settings_of,
     shim_of,
 )
+from spacy_ctxvec.nn.precision import possible
 
 NLP = spacy.blank("en")
 SIZES = {"n_layers": 2, "skip": True, "cell_clip": 0.0, "output_clip": 0.0}
@@ -121,7 +123,7 @@ def test_gradient_against_finite_differences():
         return sum(float((rows * d).sum()) for rows, d in zip(model.predict(docs), directions))
 
     for _, parameter in module.named_parameters():
-        flat, gradient = parameter.data.view(-1), parameter.grad.view(-1)
+        flat, gradient = parameter.detach().view(-1), parameter.grad.view(-1)
         for place in random.integers(0, len(flat), size=4).tolist():
             before = flat[place].item()
             flat[place] = before + 1e-6
@@ -231,3 +233,39 @@ def test_unknown_settings_are_named():
         encoder(init="en_lg")
     with pytest.raises(CtxvecError, match="width = 15"):
         encoder(width=15)
+    with pytest.raises(CtxvecError, match="precision = int4"):
+        encoder(precision="int4")
+
+
+SIZES_OF_LSTMS = [{}, {"hidden_width": 24, "cell_clip": 3.0, "output_clip": 3.0}]
+
+
+@pytest.mark.parametrize("sizes", SIZES_OF_LSTMS, ids=["plain", "projected"])
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_a_lower_precision_is_near_and_for_prediction_alone(precision, sizes, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    possible.cache_clear()
+    docs = docs_of([*ODD_TEXTS, "The bank of the river was steep."])
+    exact, rough = encoder(**sizes), encoder(**sizes, precision=precision)
+    for want, got in zip(exact.predict(docs), rough.predict(docs)):
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got[:, 0], want[:, 0])  # the token layer stays exact
+        np.testing.assert_allclose(got, want, atol=0.03)
+    learning, _ = rough.begin_update(docs)
+    for want, got in zip(exact.predict(docs), learning):
+        np.testing.assert_allclose(got, want, atol=1e-5)
+    assert shim_of(exact).fingerprint != shim_of(rough).fingerprint
+    possible.cache_clear()
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_where_a_precision_is_no_use_it_is_float32_with_a_message(precision, monkeypatch, caplog):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    for module in ("precision", "lstm"):
+        monkeypatch.setattr(f"spacy_ctxvec.nn.{module}.has_int8", lambda device: False)
+    possible.cache_clear()
+    docs = docs_of(["The bank of the river was steep."])
+    want, got = encoder().predict(docs)[0], encoder(precision=precision).predict(docs)[0]
+    np.testing.assert_allclose(got, want, atol=1e-6)
+    assert f"precision = '{precision}'" in caplog.text
+    possible.cache_clear()

@@ -52,6 +52,19 @@ def test_predicting_threads_never_see_dropout():
         assert all(pool.map(agrees, range(4 * 600)))
 
 
+@pytest.mark.parametrize("sizes", [{}, {"hidden_width": 24, "cell_clip": 3.0}])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_predictions_follow_every_update(sizes, precision):
+    """Also where products have forms of the weights that are kept between calls."""
+    model = encoder(**sizes, precision=precision)
+    before = model.predict(docs_of(DOCS))[1]
+    update(model, Adam(0.05))
+    after = model.predict(docs_of(DOCS))[1]
+    learning, _ = model.begin_update(docs_of(DOCS))
+    assert np.abs(after - before).max() > 0.05
+    np.testing.assert_allclose(after, learning[1], atol=1e-5 if precision == "float32" else 0.03)
+
+
 def test_averages_reach_the_encoder():
     model = encoder()
     optimizer = Adam(0.05, use_averages=True)
@@ -73,12 +86,13 @@ def test_a_copy_has_an_id_and_weights_of_its_own():
     np.testing.assert_array_equal(copied.predict(docs_of(DOCS))[0], before)
 
 
+@pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("way", ["bytes", "pickle", "copy"])
-def test_the_same_vectors_after_every_kind_of_transport(way: str):
-    model = encoder()
+def test_the_same_vectors_after_every_kind_of_transport(way: str, precision: str):
+    model = encoder(precision=precision)
     update(model, Adam(0.05))
     if way == "bytes":
-        other = encoder()
+        other = encoder(precision=precision)
         other.from_bytes(model.to_bytes())
     else:
         other = pickle.loads(pickle.dumps(model)) if way == "pickle" else model.copy()

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from spacy_ctxvec.nn.kernels import KeptKernels
 from spacy_ctxvec.nn.lstm import LSTM
 
 KINDS = {
@@ -85,3 +86,37 @@ def test_clips_bound_what_they_clip():
 
 def test_the_stored_bias_holds_the_forget_bias():
     assert make("plain").bias.tolist() == [0.0] * 4 + [1.0] * 4 + [0.0] * 8
+
+
+@pytest.mark.parametrize("change", ["in place", "another weight", "another precision"])
+def test_a_weight_that_has_changed_is_turned_anew(change):
+    lstm = make("both clips, projected")
+    lstm.kept = KeptKernels()
+    x = torch.randn(10, 3)
+    with torch.no_grad():
+        before, _ = lstm(x, BATCH_SIZES)
+        assert torch.equal(lstm(x, BATCH_SIZES)[0], before)
+        if change == "in place":
+            lstm.weight_hr.add_(0.1)
+        elif change == "another weight":
+            lstm.weight_hr = torch.nn.Parameter(lstm.weight_hr + 0.1)
+        else:
+            lstm, x = lstm.double(), x.double()
+        after, _ = lstm(x, BATCH_SIZES)
+    recorded, _ = lstm(x, BATCH_SIZES)
+    assert not torch.equal(after.float(), before) or change == "another precision"
+    assert torch.allclose(after, recorded, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_follow_the_optimizers_of_pytorch(kind):
+    """Fused ones write behind the versions by which PyTorch tells that a tensor has changed."""
+    lstm, x = make(kind), torch.randn(10, 3)
+    optimizer = torch.optim.AdamW(lstm.parameters(), lr=0.1, fused=True)
+    with torch.no_grad():
+        lstm(x, BATCH_SIZES)
+    lstm(x, BATCH_SIZES)[0].sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        got, _ = lstm(x, BATCH_SIZES)
+    assert torch.allclose(got, lstm(x, BATCH_SIZES)[0], atol=1e-6)

@@ -6,24 +6,26 @@ import pytest
 import torch
 from torch import Tensor
 
+from spacy_ctxvec.nn import steps
 from spacy_ctxvec.nn.recurrence import recurrence
 
 BATCH_SIZES = [3, 3, 2, 1]
-N, ROWS, HIDDEN = sum(BATCH_SIZES), 3, 4
+N, ROWS, WIDTH, HIDDEN = sum(BATCH_SIZES), 3, 2, 4
 
 
 def inputs(output_width: int, dtype: torch.dtype) -> list[Tensor | None]:
-    shapes = [(N, 4 * HIDDEN), (4 * HIDDEN, output_width), (output_width, HIDDEN)]
+    shapes = [(N, WIDTH), (4 * HIDDEN, WIDTH), (4 * HIDDEN,)]
+    shapes += [(4 * HIDDEN, output_width), (output_width, HIDDEN)]
     shapes += [(ROWS, output_width), (ROWS, HIDDEN)]
     tensors: list[Tensor | None] = [torch.randn(s, dtype=dtype, requires_grad=True) for s in shapes]
     if output_width == HIDDEN:
-        tensors[2] = None
+        tensors[4] = None
     return tensors
 
 
-def by_autograd(from_input, w_hh, w_hr, h, c, batch_sizes, cell_clip, output_clip):
+def by_autograd(x, w_ih, bias, w_hh, w_hr, h, c, batch_sizes, cell_clip, output_clip):
     outputs, ended = [], []
-    for z in from_input.split(batch_sizes):
+    for z in (x @ w_ih.t() + bias).split(batch_sizes):
         ended += [(h[n], c[n]) for n in range(len(h) - 1, len(z) - 1, -1)]
         z = z + h[: len(z)] @ w_hh.t()
         i, f, g, o = z.chunk(4, dim=1)
@@ -36,6 +38,30 @@ def by_autograd(from_input, w_hh, w_hr, h, c, batch_sizes, cell_clip, output_cli
     ended += [(h[n], c[n]) for n in range(len(h) - 1, -1, -1)]
     last = [torch.stack(parts[::-1]) for parts in zip(*ended)]
     return torch.cat(outputs), last[0], last[1]
+
+
+def test_the_steps_are_scripted():
+    """Otherwise they hold Python's lock, and the directions wait for each other."""
+    script = torch.jit.script(steps._steps)
+    assert isinstance(script, torch.jit.ScriptFunction)
+    assert steps.run_steps is not steps._steps and steps.run_back is not steps._back
+
+
+def test_without_torchscript_the_functions_run_as_they_stand(monkeypatch):
+    def missing(*args):
+        raise RuntimeError("not supported")
+
+    monkeypatch.setattr(torch.jit, "script", missing)
+    assert steps._scripted(steps._steps) is steps._steps
+    tensors = inputs(3, torch.float32)
+    want = recurrence(*tensors, BATCH_SIZES, 0.4, 0.2)
+    wanted = torch.autograd.grad(want[0].sum(), tensors)
+    monkeypatch.setattr("spacy_ctxvec.nn.recurrence.run_steps", steps._steps)
+    monkeypatch.setattr("spacy_ctxvec.nn.recurrence.run_back", steps._back)
+    got = recurrence(*tensors, BATCH_SIZES, 0.4, 0.2)
+    found = torch.autograd.grad(got[0].sum(), tensors)
+    for mine, theirs in zip([*got, *found], [*want, *wanted]):
+        assert torch.allclose(mine, theirs, atol=1e-6)
 
 
 @pytest.mark.parametrize("output_width", [HIDDEN, 3])

@@ -1,0 +1,203 @@
+"""How fast an encoder is on this machine, beside what else one could use, in one run.
+
+All systems take turns, pass by pass, so that a change of the machine's mood hits each of them; the
+first pass of each is a warm-up, and what counts is the median of the others.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from spacy.tokens import Doc
+from spacy.util import registry
+from spacy.vocab import Vocab
+
+from ..layers.encoder import Encoder, settings_of, shim_of
+from ..nn.precision import PREDICTED, possible
+from .facts import machine_facts
+from .products import library_pass, lstm_pass, n_operations, products_pass
+
+Pass = Callable[[], object]
+HASH_EMBED_CNN = "spacy.HashEmbedCNN.v2"
+"""The encoder of spaCy's small English pipelines, in their sizes."""
+HASH_EMBED_CNN_SIZES = {
+    "width": 96, "depth": 4, "embed_size": 2000, "window_size": 1, "maxout_pieces": 3,
+    "subword_features": True, "pretrained_vectors": None,
+}  # fmt: skip
+LIBRARY_LSTM = "torch.nn.LSTM"
+COLD = "float32, no word known"
+BATCH_SIZES = (1, 32, 128, 1000)
+LENGTHS = (5, 20, 100, 1000)
+TIMED_LENGTH = 20
+N_LATENCIES = 300
+
+
+def measure(
+    model: Encoder, sentences: Sequence[Sequence[str]], *, rounds: int, n_words: int
+) -> dict[str, Any]:
+    """Everything, as plain data. Speeds are words a second.
+
+    model: with its weights
+    sentences: words of real text; repeated, or cut off, until there are `n_words`
+    """
+    docs = _docs(sentences, n_words)
+    found = {
+        "machine": {"processor": processor(), **machine_facts()},
+        "words": sum(map(len, docs)),
+        "docs": len(docs),
+        "rounds": rounds,
+        "batch_sizes": {n: _systems(model, docs, n, rounds) for n in BATCH_SIZES},
+        "lengths": {n: _of_length(model, docs, n, rounds) for n in LENGTHS},
+        "latency": _latency(model, docs),
+        "lstms": {n: _share_of_limit(model, docs, n, rounds) for n in BATCH_SIZES[1:3]},
+    }
+    return {**found, "peak_memory_mb": peak_memory_mb()}
+
+
+def taking_turns(
+    passes: Mapping[str, Pass], n_words: int, rounds: int
+) -> dict[str, dict[str, float]]:
+    """Words a second of each system: median, slowest and fastest pass."""
+    speeds: dict[str, list[float]] = {name: [] for name in passes}
+    for number in range(rounds + 1):
+        for name, run in passes.items():
+            start = time.perf_counter()
+            run()
+            if number:
+                speeds[name].append(n_words / (time.perf_counter() - start))
+    return {
+        name: {"median": statistics.median(of_one), "least": min(of_one), "most": max(of_one)}
+        for name, of_one in speeds.items()
+    }
+
+
+def hash_embed_cnn(docs: Sequence[Doc]) -> Any:
+    """The encoder that spaCy's small pipelines have; its speed does not depend on its weights."""
+    model = registry.architectures.get(HASH_EMBED_CNN)(**HASH_EMBED_CNN_SIZES)
+    model.initialize(X=docs[:10])
+    return model
+
+
+def in_batches(read: Callable[[list[Doc]], object], docs: list[Doc], batch_size: int) -> None:
+    for i in range(0, len(docs), batch_size):
+        read(docs[i : i + batch_size])
+
+
+def processor() -> str:
+    """Its name, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def peak_memory_mb() -> float | None:
+    """The most memory that this process has had; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 2**20 if platform.system() == "Darwin" else 2**10
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20)
+
+
+def _docs(sentences: Sequence[Sequence[str]], n_words: int) -> list[Doc]:
+    vocab, docs, left = Vocab(), [], n_words
+    for words in cycle([list(words) for words in sentences if words]):
+        docs.append(Doc(vocab, words=words[:left]))
+        left -= len(docs[-1])
+        if left <= 0:
+            return docs
+    return docs
+
+
+def _systems(
+    model: Encoder, docs: list[Doc], batch_size: int, rounds: int
+) -> dict[str, dict[str, float]]:
+    """The encoder in each precision and without words that it knows, and others beside it."""
+    device = shim_of(model).device
+    passes: dict[str, Pass] = {
+        name: partial(_read, model, docs, batch_size, name)
+        for name in PREDICTED
+        if possible(name, device.type) == name
+    }
+    passes[COLD] = partial(_read_cold, model, docs, batch_size)
+    cnn = hash_embed_cnn(docs)
+    passes[HASH_EMBED_CNN] = partial(in_batches, cnn.predict, docs, batch_size)
+    lengths = np.array([len(doc) for doc in docs])
+    passes[LIBRARY_LSTM] = library_pass(shim_of(model).module, lengths, batch_size)
+    return taking_turns(passes, sum(map(len, docs)), rounds)
+
+
+def _read(model: Encoder, docs: list[Doc], batch_size: int, precision: str) -> None:
+    module = shim_of(model).module
+    before = module.precision
+    module.set_precision(precision)
+    try:
+        in_batches(model.predict, docs, batch_size)
+    finally:
+        module.set_precision(before)
+
+
+def _read_cold(model: Encoder, docs: list[Doc], batch_size: int) -> None:
+    shim_of(model).inputs.forget()
+    _read(model, docs, batch_size, "float32")
+
+
+def _of_length(model: Encoder, docs: list[Doc], length: int, rounds: int) -> dict[str, float]:
+    """The speed over docs of that many words, joined or cut from the text."""
+    words = [token.text for doc in docs for token in doc]
+    pieces = [words[i : i + length] for i in range(0, len(words), length)]
+    cut = [Doc(docs[0].vocab, words=piece) for piece in pieces]
+    batch_size = max(1, settings_of(model).max_batch_items // length)
+    passes = {"encoder": partial(in_batches, model.predict, cut, batch_size)}
+    return taking_turns(passes, len(words), rounds)["encoder"]
+
+
+def _latency(model: Encoder, docs: list[Doc]) -> dict[str, float]:
+    """Milliseconds for one doc of `TIMED_LENGTH` words, whose words are known."""
+    words = [token.text for doc in docs for token in doc]
+    starts = range(0, max(1, len(words) - TIMED_LENGTH), TIMED_LENGTH)
+    cut = [Doc(docs[0].vocab, words=words[i : i + TIMED_LENGTH]) for i in starts]
+    taken = []
+    for _, doc in zip(range(N_LATENCIES), cycle(cut)):
+        start = time.perf_counter()
+        model.predict([doc])
+        taken.append(1000 * (time.perf_counter() - start))
+    return {"words": TIMED_LENGTH, "p50": statistics.median(taken), "p95": _percentile(taken, 95)}
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return float(np.percentile(values, percent))
+
+
+def _share_of_limit(
+    model: Encoder, docs: list[Doc], batch_size: int, rounds: int
+) -> dict[str, float]:
+    """How near the LSTM layers come to their own matrix products alone, which bound them."""
+    module = shim_of(model).module
+    lengths = np.array([len(doc) for doc in docs])
+    passes = {
+        "layers": lstm_pass(module, lengths, batch_size),
+        "products": products_pass(module, lengths, batch_size),
+    }
+    with torch.no_grad():
+        speeds = taking_turns(passes, int(lengths.sum()), rounds)
+    layers, products = (speeds[name]["median"] for name in ("layers", "products"))
+    gigaflops = n_operations(module, lengths) / lengths.sum() / 1e9
+    return {
+        "share": layers / products,
+        "gflop_per_second": layers * gigaflops,
+        "limit_gflop_per_second": products * gigaflops,
+    }

@@ -1,0 +1,51 @@
+"""Weights in the forms that products want: exactness, bytes, and nothing stale."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from spacy_ctxvec.nn.kernels import KeptKernels, has_int8, int8_product, packed, turned
+
+
+def test_a_turned_matrix_is_the_transpose_in_memory_order():
+    w = torch.randn(5, 3)
+    assert torch.equal(turned(w), w.t()) and turned(w).is_contiguous()
+
+
+def test_what_is_kept_is_made_once_and_again_after_every_change():
+    kept, w = KeptKernels(), torch.nn.Parameter(torch.randn(5, 3))
+    first = kept.get(w, turned, torch.float32)
+    assert kept.get(w, turned, torch.float32) is first
+    with torch.no_grad():
+        w.mul_(2)
+    assert torch.equal(kept.get(w, turned, torch.float32), w.t())
+    assert kept.get(w, turned, torch.bfloat16).dtype == torch.bfloat16
+    w.data = torch.randn(5, 3)
+    assert torch.equal(kept.get(w, turned, torch.float32), w.t())
+    other = torch.nn.Parameter(torch.randn(5, 3))
+    assert torch.equal(kept.get(other, turned, torch.float32), other.t())
+
+
+@pytest.mark.parametrize("transport", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_start_empty(transport):
+    kept, w = KeptKernels(), torch.randn(5, 3)
+    kept.get(w, packed, torch.float32)
+    assert not transport(kept)._kept
+
+
+@pytest.mark.skipif(not has_int8(torch.device("cpu")), reason="no int8 in this PyTorch")
+@pytest.mark.parametrize("vnni", [None, False])
+def test_products_of_bytes_are_near(monkeypatch, vnni):
+    if vnni is False:
+        monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
+    x, w = torch.randn(7, 64), torch.randn(33, 64)
+    w[3] = 0  # a row without a scale
+    engine = torch.backends.quantized.engine
+    got, want = int8_product(x, packed(w)), x @ w.t()
+    assert torch.backends.quantized.engine == engine
+    assert (got - want).norm() / want.norm() < 0.03
+    assert not got[:, 3].any()
