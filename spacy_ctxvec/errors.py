@@ -391,6 +391,10 @@ GPU_IN_CHILD = (
     "or do not call spacy.require_gpu() or prefer_gpu() before the fork."
 )
 NO_LABELS = "'{name}' predicts no labels, so none can be added to it."
+OUT_OF_MEMORY = (
+    "The memory of the GPU was too small for a batch of the encoder: max_batch_items is {items} from "
+    "now on. Set that in the config, to save the attempts."
+)
 NO_PRECISION = (
     "precision = {precision!r} is not faster on this {device}, or cannot be used there: float32 it "
     "is."

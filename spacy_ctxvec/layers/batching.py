@@ -6,7 +6,7 @@ reaches the encoder; an empty doc has no row and a white-space token has a row o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -78,6 +78,22 @@ class WordBatch:
             padding += longest - length
             n_words += length
         return [*groups, order[first:]]
+
+    def parts(self, max_words: int) -> Iterator[tuple[IntArray, WordBatch]]:
+        """The words of a single doc some windows at a time: which tokens they are, and the batch.
+
+        A part has at most `max_words` words, except for a single window that is longer.
+        """
+        (is_word,) = self.doc_words
+        tokens, ends = np.flatnonzero(is_word), np.cumsum(self.lengths)
+        first = start = 0
+        while first < len(ends):
+            last = max(first + 1, int(np.searchsorted(ends, start + max_words, side="right")))
+            end = int(ends[last - 1])
+            words, every = slice(start, end), np.ones(end - start, dtype=bool)
+            part = WordBatch(self.keys[words], self.lengths[first:last], [every], self.vocabs)
+            yield tokens[words], part
+            first, start = last, end
 
     def rows(self, layers: Floats3d) -> list[Floats3d]:
         """Cut (n_words, n_layers, width) to docs, one row a token, zeros for white space."""

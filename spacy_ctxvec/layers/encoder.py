@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -82,10 +82,38 @@ def forward(
         return batch.rows(_no_rows(model)), partial(_no_backprop, docs)
     if is_train:
         return _begin_update(model, docs, batch)
+    return batch.rows(_layers(model, batch)), partial(_no_backprop, docs)
+
+
+def predict_in_parts(
+    model: Encoder, doc: Doc, max_words: int
+) -> Iterator[tuple[IntArray, Floats3d]]:
+    """What `predict` says of one long doc, at most `max_words` words at a time: which tokens, and
+    their layers (n, n_layers, width). White space is none of them."""
+    shim = ensure_weights(model)
+    if not len(doc):
+        return
+    for tokens, part in shim.inputs.batch([doc], settings_of(model).window).parts(max_words):
+        yield tokens, _layers(model, part)
+
+
+def _layers(model: Encoder, batch: WordBatch) -> Floats3d:
+    """Of all words of a batch, (n_words, n_layers, width), without a gradient. Where the memory
+    of a GPU is too small for what is read at a time, it is less from then on."""
+    shim, settings = shim_of(model), settings_of(model)
     with torch.no_grad():
         vectors, index = shim.inputs.vectors(shim.module, batch)
-        flat = shim.module(vectors, index, batch.lengths, _groups(model, batch, vectors))
-    return batch.rows(torch2xp(flat)), partial(_no_backprop, docs)
+        while True:
+            try:
+                flat = shim.module(vectors, index, batch.lengths, _groups(model, batch, vectors))
+                return torch2xp(flat)  # type: ignore[return-value]
+            except torch.OutOfMemoryError:
+                longest = int(batch.lengths.max())
+                if settings.state == "carry" or settings.max_batch_items <= longest:
+                    raise
+            settings.max_batch_items = max(longest, settings.max_batch_items // 2)
+            logger.warning(errors.OUT_OF_MEMORY.format(items=settings.max_batch_items))
+            torch.cuda.empty_cache()
 
 
 def _begin_update(

@@ -22,7 +22,7 @@ from .settings import Unsaved
 
 logger = logging.getLogger("spacy")
 STATE = "ctxvec_listener"
-MIN_TOKENS_TO_SHARE = 500
+PIECE = 500
 
 
 class Upstream(Protocol):
@@ -121,10 +121,10 @@ def run_head(
     """Apply the layers of a `head` to all docs at once."""
     ops = head_layers[0].ops
     lengths = [len(array) for array in layers]
-    X = joined([ops.asarray3f(array) for array in layers])
+    arrays = [ops.asarray3f(array) for array in layers]
     if not is_train:
-        return cut(_predict(head_layers, X), lengths), partial(_no_backprop, [])
-    Y, callbacks = X, []
+        return cut(_predict(head_layers, arrays), lengths), partial(_no_backprop, [])
+    Y, callbacks = joined(arrays), []
     for layer in head_layers:
         Y, callback = layer(Y, is_train)
         callbacks.append(callback)
@@ -138,20 +138,44 @@ def run_head(
     return cut(Y, lengths), backprop
 
 
-def _predict(head_layers: Sequence[Model[Any, Any]], X: Floats3d) -> Floats2d:
-    """The layers of a head one after the other, for the two halves of the tokens at a time."""
-    half = len(X) // 2
+def _predict(head_layers: Sequence[Model[Any, Any]], arrays: Sequence[Floats3d]) -> Floats2d:
+    """The layers of a head one after the other, over some docs at a time: all of them joined would
+    be a large block of memory, which takes longer to get than to compute. Two threads share them.
+    """
 
-    def apply(Y: Any) -> Floats2d:
-        for layer in head_layers:
-            Y = layer.predict(Y)
-        return Y
+    def apply(pieces: Sequence[Sequence[Floats3d]]) -> list[Floats2d]:
+        found = []
+        for piece in pieces:
+            Y: Any = joined(piece)
+            for layer in head_layers:
+                Y = layer.predict(Y)
+            found.append(Y)
+        return found
 
-    if half < MIN_TOKENS_TO_SHARE or not isinstance(X, np.ndarray) or not can_share():
-        return apply(X)
-    return np.concatenate(
-        run_all([partial(apply, X[:half]), partial(apply, X[half:])], threads=True)
-    )
+    if not scalar_mix.is_rowwise(head_layers[0]):
+        return apply([arrays])[0]
+    pieces = _pieces(arrays)
+    half = len(pieces) // 2
+    on_cpu = isinstance(arrays[0], np.ndarray)
+    if half and on_cpu and can_share():
+        halves = [partial(apply, pieces[:half]), partial(apply, pieces[half:])]
+        done = [Y for part in run_all(halves, threads=True) for Y in part]
+    else:
+        done = apply(pieces)
+    return done[0] if len(done) == 1 else head_layers[0].ops.xp.concatenate(done)
+
+
+def _pieces(arrays: Sequence[Floats3d]) -> list[list[Floats3d]]:
+    """Consecutive arrays together, `PIECE` tokens or more."""
+    pieces: list[list[Floats3d]] = [[]]
+    n_tokens = 0
+    for array in arrays:
+        if n_tokens >= PIECE:
+            pieces.append([])
+            n_tokens = 0
+        pieces[-1].append(array)
+        n_tokens += len(array)
+    return pieces
 
 
 def state_of(model: Model[Any, Any]) -> ListenerState:

@@ -111,6 +111,11 @@ def gamma(model: Mix) -> float:
     return float(model.get_param("gamma")[0])
 
 
+def is_rowwise(model: Mix) -> bool:
+    """Whether a word's vector is a function of its own layers alone."""
+    return not settings_of(model).layer_norm
+
+
 def is_settled(model: Mix) -> bool:
     return bool(model.has_param("weights"))
 

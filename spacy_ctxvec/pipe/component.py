@@ -4,7 +4,7 @@ Annotations are real objects here, not text: spaCy builds a schema from those of
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -15,6 +15,7 @@ from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.util import to_numpy
@@ -28,6 +29,7 @@ from ..layers.encoder import (
     ensure_weights,
     init_encoder,
     layer_statistics,
+    predict_in_parts,
     settings_of,
     shim_of,
 )
@@ -43,6 +45,8 @@ from .storage import LayerReader, Store
 
 logger = logging.getLogger("spacy")
 NO_CACHE = FeatureSettings()
+WORDS_AT_ONCE = 16_384
+"""Tokens whose layers are computed in one go: 100 MB of the shipped model's."""
 
 
 class Ctxvec(TrainablePipe):
@@ -172,14 +176,57 @@ class Ctxvec(TrainablePipe):
 
     # Prediction
 
+    def __call__(self, doc: Doc) -> Doc:
+        """Annotate one doc, of any length."""
+        return next(self.pipe([doc]), doc)
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Annotate docs, and yield them in their order.
+
+        Few or many words at a time: what a batch of long docs would need is not memory's to give.
+        """
+        error_handler = self.get_error_handler()
+        for docs in minibatch(stream, size=batch_size):
+            try:
+                self._annotate(docs)
+            except Exception as error:
+                error_handler(self.name, self, docs, error)
+            else:
+                yield from docs
+
+    def _annotate(self, docs: list[Doc]) -> None:
+        if settings_of(self.model).state == "carry":  # what a doc goes on from is its batch
+            self.set_annotations(docs, self.predict(docs))
+            return
+        for part in _by_words(docs):
+            if len(part[0]) > WORDS_AT_ONCE and not self._wants_layers():
+                self._annotate_in_parts(part[0])
+            else:
+                self.set_annotations(part, self.predict(part))
+
+    def _wants_layers(self) -> bool:
+        """Whether somebody is to read the layers of a doc, and not its output alone."""
+        return self.store == "layers" or bool(self._listener_states())
+
+    def _annotate_in_parts(self, doc: Doc) -> None:
+        """Without ever holding all layers of the doc."""
+        self._prepare([doc])
+        output = np.zeros((len(doc), self.model.get_dim("nO")), dtype="float32")
+        for tokens, layers in predict_in_parts(self.model, doc, WORDS_AT_ONCE):
+            output[tokens] = weighted_sum(to_numpy(layers), self._output_weights)
+        self._put(doc, None, output, listeners=())
+
     def predict(self, docs: Iterable[Doc]) -> list[Floats3d]:
         """Every layer of every token, (n_tokens, n_layers + 1, width) for each doc."""
         docs = list(docs)
+        self._prepare(docs)
+        return self._layers_of(docs)
+
+    def _prepare(self, docs: list[Doc]) -> None:
         self._refuse_gpu_after_fork()
         self._end_round(docs)
         docdata.install_extensions()
         self._settle_weights()
-        return self._layers_of(docs)
 
     def _layers_of(self, docs: list[Doc]) -> list[Floats3d]:
         """Of an encoder that does not learn, from the cache where there is one."""
@@ -196,16 +243,22 @@ class Ctxvec(TrainablePipe):
         on_host = to_numpy(joined(layers))
         output = weighted_sum(on_host, self._output_weights)
         for doc, doc_layers, rows in zip(docs, cut(on_host, lengths), cut(output, lengths)):
-            docdata.annotate(
-                doc,
-                self.name,
-                doc_layers,
-                rows.copy(),  # a Doc that is kept must not keep its batch
-                listeners=listeners,
-                store=self.store,
-                dtype=self.store_dtype,
-                tensor=not self._leaves_tensor,
-            )
+            # A Doc that is kept must not keep its batch.
+            self._put(doc, doc_layers, rows.copy(), listeners=listeners)
+
+    def _put(
+        self, doc: Doc, layers: FloatArray | None, output: FloatArray, *, listeners: Iterable[int]
+    ) -> None:
+        docdata.annotate(
+            doc,
+            self.name,
+            layers,
+            output,
+            listeners=listeners,
+            store=self.store,
+            dtype=self.store_dtype,
+            tensor=not self._leaves_tensor,
+        )
 
     def _settle_weights(self) -> None:
         shim = ensure_weights(self.model, self.name)
@@ -404,6 +457,20 @@ class LinkedStates(WeakSet[ListenerState]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LinkedStates, ()
+
+
+def _by_words(docs: Sequence[Doc]) -> Iterator[list[Doc]]:
+    """Consecutive docs, `WORDS_AT_ONCE` tokens at most, except for a single doc that is longer."""
+    part: list[Doc] = []
+    n_tokens = 0
+    for doc in docs:
+        if part and n_tokens + len(doc) > WORDS_AT_ONCE:
+            yield part
+            part, n_tokens = [], 0
+        part.append(doc)
+        n_tokens += len(doc)
+    if part:
+        yield part
 
 
 def _output_weights(output: str | list[float], n_layers: int) -> FloatArray:

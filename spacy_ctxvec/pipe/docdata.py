@@ -17,7 +17,7 @@ from . import hooks, storage
 def annotate(
     doc: Doc,
     component: str,
-    layers: FloatArray,
+    layers: FloatArray | None,
     output: Floats2d,
     *,
     listeners: Iterable[int],
@@ -27,7 +27,8 @@ def annotate(
 ) -> None:
     """Put the data of one component on a Doc, as set by `store` and `dtype`.
 
-    layers (n_tokens, n_layers, width), output (n_tokens, width): float32, on the host
+    layers (n_tokens, n_layers, width), output (n_tokens, width): float32, on the host; no layers
+        where neither listeners nor `store` want them
     listeners: ids of the listeners that will read the layers
     tensor: write `doc.tensor`, if this is the first component on the Doc
     """

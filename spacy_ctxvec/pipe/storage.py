@@ -54,22 +54,25 @@ class LayerReader:
 def put(
     doc: Doc,
     component: str,
-    layers: FloatArray,
+    layers: FloatArray | None,
     output: FloatArray,
     *,
     listeners: Iterable[int],
     store: Store,
     dtype: str,
 ) -> bool:
-    """Store the data of one component; True if it is the first one on this Doc."""
+    """Store the data of one component; True if it is the first one on this Doc.
+
+    There need be no layers where nothing would hold them.
+    """
     data = doc.user_data.setdefault(KEY, {})
     data[component] = entry = {}
     if store != "none":
         entry["output"] = output.astype(dtype, copy=False)
-    if store == "layers":
+    if store == "layers" and layers is not None:
         entry["layers"] = layers.astype(dtype)
     unread = set(listeners)
-    if unread:
+    if unread and layers is not None:
         waiting = Transient(layers, unread)
         _transient.setdefault(doc, {})[component] = waiting
     return next(iter(data)) == component

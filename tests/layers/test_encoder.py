@@ -269,3 +269,24 @@ def test_where_a_precision_is_no_use_it_is_float32_with_a_message(precision, mon
     np.testing.assert_allclose(got, want, atol=1e-6)
     assert f"precision = '{precision}'" in caplog.text
     possible.cache_clear()
+
+
+def test_too_little_memory_on_a_gpu_halves_what_is_read_at_a_time(monkeypatch, caplog):
+    model = encoder(max_batch_items=64)
+    docs = docs_of(["The bank of the river was steep."] * 8)
+    want = model.predict(docs)
+    module = shim_of(model).module
+    forward = module.forward
+
+    def of_small_memory(vectors, index, lengths, groups):
+        if max(int(lengths[group].sum()) for group in groups) > 20:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(vectors, index, lengths, groups)
+
+    monkeypatch.setattr(module, "forward", of_small_memory)
+    for got, expected in zip(model.predict(docs), want):
+        np.testing.assert_allclose(got, expected, atol=1e-6)
+    assert settings_of(model).max_batch_items == 16
+    assert "max_batch_items is 16" in caplog.text
+    with pytest.raises(torch.OutOfMemoryError):  # a window is read as a whole
+        model.predict(docs_of(["one two three " * 9]))

@@ -40,8 +40,8 @@ class Batch:
         self.received = d_outputs
 
 
-def linked(docs, **settings):
-    listener = Listener_v1(WIDTH, ScalarMix_v1(), **settings)
+def linked(docs, *, layer_norm=False, **settings):
+    listener = Listener_v1(WIDTH, ScalarMix_v1(layer_norm=layer_norm), **settings)
     state = state_of(listener)
     state.upstream = Upstream()
     listener.initialize(X=docs)
@@ -86,11 +86,15 @@ def test_without_a_factor_nothing_is_reported_and_the_mix_learns():
     assert np.abs(listener.layers[0].get_grad("weights")).max() > 0
 
 
-def test_prediction_in_two_halves_is_that_in_one(monkeypatch):
-    docs = [NLP.make_doc("one two three four five six seven")]
-    listener, batch = linked(docs, projection=5)
-    state_of(listener).read = lambda doc, listener_id: batch.outputs[0]
-    whole = listener.predict(docs)[0]
-    monkeypatch.setattr("spacy_ctxvec.layers.listener.MIN_TOKENS_TO_SHARE", 1)
-    monkeypatch.setattr("spacy_ctxvec.layers.listener.can_share", lambda: True)
-    np.testing.assert_allclose(listener.predict(docs)[0], whole, atol=1e-6)
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_prediction_in_pieces_is_that_at_once(monkeypatch, shared, layer_norm):
+    docs = [NLP.make_doc(text) for text in ("one two three", "", "four", "five six", "seven")]
+    listener, batch = linked(docs, projection=5, layer_norm=layer_norm)
+    by_doc = dict(zip(map(id, docs), batch.outputs))
+    state_of(listener).read = lambda doc, listener_id: by_doc[id(doc)]
+    at_once, _ = listener(docs, is_train=True)
+    monkeypatch.setattr("spacy_ctxvec.layers.listener.PIECE", 1)
+    monkeypatch.setattr("spacy_ctxvec.layers.listener.can_share", lambda: shared)
+    for got, want in zip(listener.predict(docs), at_once):
+        np.testing.assert_allclose(got, want, atol=1e-6)

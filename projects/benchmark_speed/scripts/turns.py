@@ -1,0 +1,39 @@
+"""How the measuring process and its workers talk: a line of JSON each way. Needs nothing else.
+
+A request has `batch_size`, and the worker reads all sentences once in such batches; its answer has
+the seconds, and the most memory that the process has had. A request with `vectors` names a file to
+write vectors of the first batch to, as .npy.
+"""
+
+import json
+import resource
+import sys
+import time
+
+
+def serve(read, vectors=None):
+    """Answer requests until there are no more.
+
+    read(sentences): what is timed, over one batch of lists of words
+    vectors(sentences): the vectors of a batch, one row a word
+    """
+    replies = sys.stdout
+    sys.stdout = sys.stderr  # whatever libraries print is no reply
+    with open(sys.argv[1], encoding="utf8") as file:
+        sentences = json.load(file)
+    print(json.dumps({"ready": True}), file=replies, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        n = request["batch_size"]
+        batches = [sentences[i : i + n] for i in range(0, len(sentences), n)]
+        start = time.perf_counter()
+        if "vectors" in request:
+            import numpy
+
+            numpy.save(request["vectors"], vectors(batches[0]))
+        else:
+            for batch in batches:
+                read(batch)
+        seconds = time.perf_counter() - start
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(json.dumps({"seconds": seconds, "memory_mb": memory}), file=replies, flush=True)
