@@ -392,7 +392,7 @@ GPU_IN_CHILD = (
 )
 NO_LABELS = "'{name}' predicts no labels, so none can be added to it."
 OUT_OF_MEMORY = (
-    "The memory of the GPU was too small for a batch of the encoder: max_batch_items is {items} from "
+    "The GPU has too little memory for a batch of the encoder: max_batch_items is {items} from "
     "now on. Set that in the config, to save the attempts."
 )
 NO_PRECISION = (

@@ -103,6 +103,9 @@ def _layers(model: Encoder, batch: WordBatch) -> Floats3d:
     shim, settings = shim_of(model), settings_of(model)
     with torch.no_grad():
         vectors, index = shim.inputs.vectors(shim.module, batch)
+    # Cheaper still, but its tensors are of no use to training; so vectors that are kept, and
+    # states that are carried on, are none of them.
+    with torch.inference_mode(settings.state != "carry"), torch.no_grad():
         while True:
             try:
                 flat = shim.module(vectors, index, batch.lengths, _groups(model, batch, vectors))
