@@ -419,6 +419,14 @@ DEMO_NOT_TEXT = (
     "Cannot read {source} as UTF-8 text: {error}. Expected plain text; convert the file, for "
     "instance with `iconv -t utf8`, and give the result as FILE."
 )
+NO_SUCH_COMPONENTS = (
+    "No config for the components: {found}. Expected some of {expected}, with commas between them."
+)
+CONFIG_EXISTS = "{path} is there already. Give another name, or --force to replace it."
+SHIPPED_IS_ENGLISH = (
+    "The shipped encoder ({shipped}) reads English, and lang is {lang!r}. Give a model of that "
+    "language as --encoder: `spacy ctxvec pretrain` trains one, `spacy ctxvec convert` imports one."
+)
 NO_WORDS_TO_TIME = "No words in {source}, of which the speed could be measured."
 DEMO_TOO_SHORT = (
     "{source} holds {found} word(s), too few to compare. Expected a text of 2 words or more; give "
