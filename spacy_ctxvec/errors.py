@@ -419,6 +419,15 @@ DEMO_NOT_TEXT = (
     "Cannot read {source} as UTF-8 text: {error}. Expected plain text; convert the file, for "
     "instance with `iconv -t utf8`, and give the result as FILE."
 )
+NO_MIXES = (
+    "No component here has learned layer weights. Expected a trained pipeline in which components "
+    "read a `ctxvec` through Listener.v1 or have Tok2Vec.v1; found the components: {found}."
+)
+OTHER_DEPTHS = (
+    "The pipelines do not compare: '{component}' reads encoders of {found} layers. Give pipelines "
+    "of one encoder."
+)
+CANNOT_WRITE_PLOT = "Cannot write {path}: {error}. Name another file with --plot."
 NO_SUCH_COMPONENTS = (
     "No config for the components: {found}. Expected some of {expected}, with commas between them."
 )
