@@ -1,0 +1,98 @@
+"""What heads read: the same tagger, parser, NER and classifier on several representations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import neighbours  # noqa: F401
+from thinc.api import Config
+
+# isort: split
+from cells import PROJECT as NER_PROJECT
+from parsing import parser_config
+from systems import HEADS, head_config
+from trainings import CLASSES, ENTITIES, PARSE, Training, complete
+
+BASELINE = "hash_glove"
+SYSTEMS = {
+    "hash": "HashEmbedCNN",
+    "hash_glove": "HashEmbedCNN + GloVe",
+    "top": "biLM, top layer",
+    "mean": "biLM, mean of the layers",
+    "mix": "biLM, learned mix",
+}
+MODES = {"top": "top", "mean": "mean", "mix": "learned"}
+"""The `mode` of the scalar mix of each system with the frozen encoder."""
+TASKS = {
+    "wikigold": ENTITIES,
+    "wnut17": ENTITIES,
+    "bc5cdr": ENTITIES,
+    "ewt": PARSE,
+    "emobank": CLASSES,
+}
+MIX = "spacy-ctxvec.ScalarMix.v1"
+CACHE_MB = 1500
+
+
+def training(
+    corpus: str,
+    fold: int,
+    system: str,
+    seed: int,
+    root: Path,
+    vectors: Path,
+    settings: Sequence[str] = (),
+) -> Training:
+    """One training.
+
+    corpus, fold: the data is in ROOT/corpus/CORPUS/FOLD
+    root: the working folder
+    vectors: a pipeline of static vectors
+    settings: NAME=VALUE of `[training]`
+    """
+    data = root / "corpus" / corpus / str(fold)
+    encoder = Path("en_sm") if system in MODES else None
+    config = system_config(TASKS[corpus], system, vectors)
+    config = complete(config, data, seed, encoder, settings)
+    result = root / "cells" / f"{corpus}-{fold}-{system}-{seed}.json"
+    return Training(config, data, TASKS[corpus], result)
+
+
+def system_config(task: str, system: str, vectors: Path) -> Config:
+    """The heads of a task on one representation, without its data."""
+    reads_encoder = system in MODES
+    if task == PARSE:
+        config = parser_config("en", reads_encoder)
+    else:
+        config = head_config(task)
+        own = _ner_config("ctxvec" if reads_encoder else "hash")
+        if reads_encoder:
+            config["components"]["ctxvec"] = own["components"]["ctxvec"]
+        tok2vec = own["components"]["ner"]["model"]["tok2vec"]
+        config["components"][HEADS[task]]["model"]["tok2vec"] = tok2vec
+        config["nlp"]["pipeline"] = [*(["ctxvec"] if reads_encoder else []), HEADS[task]]
+    for block in _blocks(config["components"]):
+        if block.get("@architectures") == MIX:
+            block["mode"] = MODES[system]
+        if "pretrained_vectors" in block:
+            block["pretrained_vectors"] = system == "hash_glove"
+    if system == "hash_glove":
+        config["paths"]["vectors"] = str(vectors.resolve())
+        config["initialize"]["vectors"] = "${paths.vectors}"
+    if reads_encoder:  # the same scores, sooner
+        config["components"]["ctxvec"]["feature_cache"] = {"max_mb": CACHE_MB}
+    return config
+
+
+def _ner_config(name: str) -> Config:
+    return Config().from_disk(NER_PROJECT / "configs" / f"ner_{name}.cfg", interpolate=False)
+
+
+def _blocks(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every block of a config, and all below it."""
+    for value in config.values():
+        if isinstance(value, dict):
+            yield value
+            yield from _blocks(value)
