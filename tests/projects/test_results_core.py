@@ -1,0 +1,78 @@
+"""The project `results_core`: configs of every representation on every task, and EmoBank."""
+
+from __future__ import annotations
+
+import bz2
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import spacy
+from loading import PROJECTS, Load, loader
+from spacy.tokens import DocBin
+from spacy.util import load_model_from_config
+from thinc.api import Config
+
+from spacy_ctxvec.errors import CtxvecError
+from spacy_ctxvec.layers.scalar_mix import settings_of
+from spacy_ctxvec.pipe.component import Ctxvec
+from spacy_ctxvec.pipe.linking import nodes
+
+SYSTEMS = ("hash", "hash_glove", "top", "mean", "mix")
+TASKS = {"wikigold": ["ner"], "ewt": ["tagger", "parser"], "emobank": ["textcat"]}
+MODES = {"top": "top", "mean": "mean", "mix": "learned"}
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
+    yield from loader(monkeypatch, PROJECTS / "results_core")
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_representation_makes_a_pipeline(load: Load, task: str, system: str, tmp_path: Path):
+    config = load("representations").training(task, 0, system, 1, tmp_path, tmp_path).config
+    assert bool(config["paths"].get("vectors")) == (system == "hash_glove")
+    assert config["system"]["seed"] == 1
+    nlp = load_model_from_config(Config(config).interpolate(), auto_fill=True)
+    assert [name for name in nlp.pipe_names if name not in ("ctxvec", "tok2vec")] == TASKS[task]
+    encoders = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)]
+    assert len(encoders) == (system in MODES) and all(pipe.frozen for pipe in encoders)
+    mixes = [node for _, pipe in nlp.pipeline for node in nodes(pipe) if node.name == "ctxvec_mix"]
+    assert len(mixes) == (len(TASKS[task]) if system in MODES else 0)
+    assert all(settings_of(mix).mode == MODES[system] for mix in mixes)
+
+
+def test_heads_differ_in_nothing_else(load: Load, tmp_path: Path):
+    training = load("representations").training
+    for task in TASKS:
+        made = [training(task, 0, system, 0, tmp_path, tmp_path) for system in SYSTEMS]
+        trainings = [one.config["training"] for one in made]
+        assert len({one.fingerprint for one in made}) == len(SYSTEMS)
+        assert all(training == trainings[0] for training in trainings)
+
+
+def test_valence_is_cut_at_the_quintiles_of_the_training_part(load: Load, tmp_path: Path):
+    rows = [f"t{i},train,{v},3.0,3.0,Sentence {i}." for i, v in enumerate([1, 2, 3, 3, 3, 4, 5])]
+    rows += [
+        'd,dev,2.9,3.0,3.0,"One, with a comma."',
+        "e,test,4.9,3.0,3.0,Another.",
+        "n,test,3,3,3,",
+    ]
+    text = "\n".join(["id,split,V,A,D,text", *rows]) + "\n"
+    (tmp_path / "x.csv.bz2").write_bytes(bz2.compress(text.encode("utf8")))
+    load("emobank").main(tmp_path / "x.csv.bz2", tmp_path / "out")
+    vocab = spacy.blank("en").vocab
+    docs = {
+        part: list(DocBin().from_disk(tmp_path / "out" / f"{part}.spacy").get_docs(vocab))
+        for part in ("train", "dev", "test")
+    }
+    assert [len(part) for part in docs.values()] == [7, 1, 1]
+    classes = [max(doc.cats, key=lambda name: doc.cats[name]) for doc in docs["train"]]
+    assert classes == sorted(classes) and len(set(classes)) > 2
+    assert docs["dev"][0].text == "One, with a comma."
+
+
+def test_unknown_tasks_are_named(load: Load):
+    with pytest.raises(CtxvecError, match="expected one of wikigold"):
+        load("core").chosen(["nonsense"])
