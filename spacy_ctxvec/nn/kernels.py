@@ -9,7 +9,16 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-Packed: TypeAlias = torch.classes.quantized.LinearPackedParamsBase  # type: ignore[valid-type]
+
+def _packed_type() -> Any:
+    """A stand-in where PyTorch was built without quantised products."""
+    try:
+        return torch.classes.quantized.LinearPackedParamsBase
+    except (AttributeError, RuntimeError):
+        return Tensor
+
+
+Packed: TypeAlias = _packed_type()  # type: ignore[valid-type]
 """A matrix of bytes, as PyTorch's quantised products want it."""
 
 

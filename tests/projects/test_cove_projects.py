@@ -210,9 +210,10 @@ def test_an_encoder_of_the_wrong_kind(load: Load, root: Path, encoders: dict[str
 
 def test_grid(load: Load, root: Path, encoders: dict[str, Path]) -> None:
     compare = load("compare")
-    assert compare.chosen([]) == ["wikigold", "sst5"] and compare.chosen(["sst5"]) == ["sst5"]
+    assert compare.chosen([], CORPORA) == list(CORPORA)
+    assert compare.chosen(["sst5"], CORPORA) == ["sst5"]
     with pytest.raises(CtxvecError, match="--only nope"):
-        compare.chosen(["nope"])
+        compare.chosen(["nope"], CORPORA)
     grid = compare.corpus_trainings("wikigold", encoders, root, root / "vectors", 2)
     names = [f"wikigold-{fold}-static_cove-{seed}" for seed in range(2) for fold in range(2)]
     assert [own.name for own in grid["static_cove"]] == names and len(grid) == 4

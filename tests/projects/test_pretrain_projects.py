@@ -319,10 +319,11 @@ def test_excluded_files_are_checked(load_english: Load, tmp_path: Path) -> None:
 
 def test_comparison_of_encoders(load_english: Load, corpus: Path, encoder: Path) -> None:
     compare = load_english("compare")
-    assert compare.chosen([]) == ["wikigold", "wnut17", "bc5cdr", "ewt"]
-    assert compare.chosen(["ewt", "wnut17"]) == ["wnut17", "ewt"]
+    known = (*compare.NER, compare.EWT)
+    assert compare.chosen([], known) == ["wikigold", "wnut17", "bc5cdr", "ewt"]
+    assert compare.chosen(["ewt", "wnut17"], known) == ["wnut17", "ewt"]
     with pytest.raises(CtxvecError, match="--only nope"):
-        compare.chosen(["nope"])
+        compare.chosen(["nope"], known)
     for fold in "01":
         (corpus / "corpus" / "wikigold" / fold).mkdir(parents=True)
     encoders = {"old": encoder, "new": encoder}

@@ -75,4 +75,4 @@ def test_valence_is_cut_at_the_quintiles_of_the_training_part(load: Load, tmp_pa
 
 def test_unknown_tasks_are_named(load: Load):
     with pytest.raises(CtxvecError, match="expected one of wikigold"):
-        load("core").chosen(["nonsense"])
+        load("core").main(only=["nonsense"])

@@ -26,9 +26,7 @@ from evaluate import document_counts
 from parsing import by_seed
 from summary import Counts, make_report, read_results, render, score_systems
 from systems import BASELINE, TASKS, available_systems, system_training
-from trainings import CLASSES, Training, train_all, train_in_process
-
-from spacy_ctxvec.errors import CtxvecError
+from trainings import CLASSES, Training, chosen, train_all, train_in_process
 
 TITLES = {
     "wikigold": "WikiGold",
@@ -65,7 +63,7 @@ def main(
     root = workdir.resolve()
     grid = {
         corpus: corpus_trainings(corpus, encoders, root, vectors, seeds, folds, setting or [])
-        for corpus in chosen(only or [])
+        for corpus in chosen(only or [], tuple(TASKS))
     }
     todo = [training for trainings in grid.values() for training in by_seed(trainings)]
     failed = train_all(todo, partial(train_in_process, gpu_id=gpu_id), jobs)
@@ -73,14 +71,6 @@ def main(
         report(corpus, trainings, seeds, root / "results" / f"{corpus}.json")
     if failed:
         raise typer.Exit(1)
-
-
-def chosen(only: Sequence[str]) -> list[str]:
-    """The corpora to do, in their order."""
-    unknown = [name for name in only if name not in TASKS]
-    if unknown:
-        raise CtxvecError(f"--only {unknown[0]}: expected one of {', '.join(TASKS)}.")
-    return [name for name in TASKS if name in only or not only]
 
 
 def corpus_trainings(

@@ -23,9 +23,7 @@ from console import run_script
 from evaluate import document_counts
 from parsing import by_seed, named_encoders, parse_counts, parse_trainings
 from summary import Counts, make_report, read_results, render, score_systems
-from trainings import ENTITIES, Training, complete, train_all, train_in_process
-
-from spacy_ctxvec.errors import CtxvecError
+from trainings import ENTITIES, Training, chosen, complete, train_all, train_in_process
 
 NER, EWT = ("wikigold", "wnut17", "bc5cdr"), "ewt"
 TITLES = {"wikigold": "WikiGold", "wnut17": "WNUT-17", "bc5cdr": "BC5CDR", "ewt": "UD EWT"}
@@ -53,21 +51,13 @@ def main(
     encoders, root = named_encoders(encoder), workdir.resolve()
     grid = {
         corpus: corpus_trainings(corpus, encoders, root, seeds, setting or [])
-        for corpus in chosen(only or [])
+        for corpus in chosen(only or [], (*NER, EWT))
     }
     todo = [training for trainings in grid.values() for training in by_seed(trainings)]
     failed = train_all(todo, partial(train_in_process, gpu_id=gpu_id), jobs)
     report(grid, seeds, output or root / "results.json")
     if failed:
         raise typer.Exit(1)
-
-
-def chosen(only: Sequence[str]) -> list[str]:
-    """The corpora to do, in their order."""
-    unknown = [name for name in only if name not in (*NER, EWT)]
-    if unknown:
-        raise CtxvecError(f"--only {unknown[0]}: expected one of {', '.join((*NER, EWT))}.")
-    return [name for name in (*NER, EWT) if name in only or not only]
 
 
 def corpus_trainings(

@@ -112,6 +112,14 @@ def set_encoder(
     config["initialize"].setdefault("components", {})[component] = {"loader": loader}
 
 
+def chosen(only: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The tasks that `--only` names, in their order; all where it names none."""
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise CtxvecError(f"--only {unknown[0]}: expected one of {', '.join(known)}.")
+    return [name for name in known if name in only or not only]
+
+
 def train_all(trainings: Sequence[Training], trainer: Trainer, jobs: int = 1) -> list[Training]:
     """Do the trainings that are not done, show progress, go on after a failure.
 

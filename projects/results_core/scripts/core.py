@@ -25,9 +25,7 @@ from evaluate import document_counts
 from parsing import by_seed, parse_counts
 from representations import BASELINE, SYSTEMS, TASKS, training
 from summary import Counts, make_report, read_results, render, score_systems
-from trainings import CLASSES, PARSE, Training, train_all, train_in_process
-
-from spacy_ctxvec.errors import CtxvecError
+from trainings import CLASSES, PARSE, Training, chosen, train_all, train_in_process
 
 TITLES = SYSTEMS | {
     "wikigold": "WikiGold", "wnut17": "WNUT-17", "bc5cdr": "BC5CDR", "ewt": "UD EWT",
@@ -59,7 +57,7 @@ def main(
     root = workdir.resolve()
     grid = {
         corpus: corpus_trainings(corpus, root, vectors, seeds, folds, setting or [])
-        for corpus in chosen(only or [])
+        for corpus in chosen(only or [], tuple(TASKS))
     }
     todo = [one for trainings in grid.values() for one in by_seed(trainings)]
     minutes = sum(MINUTES[one.name.split("-")[0]] for one in todo if not one.is_done) / jobs
@@ -68,14 +66,6 @@ def main(
     report(grid, seeds, output)
     if failed:
         raise typer.Exit(1)
-
-
-def chosen(only: Sequence[str]) -> list[str]:
-    """The tasks to do, in their order."""
-    unknown = [name for name in only if name not in TASKS]
-    if unknown:
-        raise CtxvecError(f"--only {unknown[0]}: expected one of {', '.join(TASKS)}.")
-    return [name for name in TASKS if name in only or not only]
 
 
 def corpus_trainings(
