@@ -13,17 +13,17 @@ import typer
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from spacy.cli._util import parse_config_overrides, setup_gpu
+from spacy.cli._util import setup_gpu
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Corpus
-from spacy.util import load_config, load_model_from_config, minibatch
+from spacy.util import minibatch
 
 from .. import errors
 from ..layers.feature_upkeep import KeptLayers, kept_layers, prune
 from ..layers.features import FeatureCache, FeatureSettings, default_root
 from ..pipe.component import Ctxvec
-from .opening import open_pipeline
+from .opening import encoders_of, open_config, open_pipeline
 from .options import GpuId
 
 DOCS_PER_BATCH = 64
@@ -56,9 +56,9 @@ def fill(
     Texts are tokenised as spacy.Corpus.v1 does for a training with this pipeline.
     """
     setup_gpu(gpu_id, silent=json)
-    nlp = _from_config(Path(pipeline)) if pipeline.endswith(".cfg") else open_pipeline(pipeline)
+    nlp = open_config(Path(pipeline)) if pipeline.endswith(".cfg") else open_pipeline(pipeline)
     texts = [doc for path in docs for doc in _read_docs(path, nlp)]
-    for name, pipe in _encoders(nlp).items():
+    for name, pipe in encoders_of(nlp).items():
         settings = _on_disk(pipe.feature_cache, folder, dtype, max_gb)
         report = {"component": name, **_fill(pipe, settings, texts, quiet=json)}
         typer.echo(srsly.json_dumps(report) if json else _in_words(report))
@@ -103,29 +103,6 @@ def prune_layers(
 
 
 cache_cli = {"fill": fill, "show": show, "prune": prune_layers}
-
-
-def _from_config(path: Path) -> Language:
-    """The pipeline of a training config, with encoders as the training starts with them."""
-    try:
-        config = load_config(path, overrides=parse_config_overrides([]), interpolate=False)
-        nlp = load_model_from_config(config, auto_fill=True)
-    except errors.CtxvecError:
-        raise
-    except (ImportError, KeyError, OSError, SystemExit, ValueError) as error:
-        message = errors.UNUSABLE_CONFIG.format(path=path, error=error)
-        raise errors.CtxvecError(message) from error
-    encoders = list(_encoders(nlp))
-    if not encoders:
-        found = ", ".join(nlp.pipe_names) or "none"
-        raise errors.CtxvecError(errors.PIPELINE_WITHOUT_CTXVEC.format(path=path, found=found))
-    with nlp.select_pipes(enable=encoders):
-        nlp.initialize()
-    return nlp
-
-
-def _encoders(nlp: Language) -> dict[str, Ctxvec]:
-    return {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)}
 
 
 def _read_docs(path: Path, nlp: Language) -> Iterator[Doc]:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import spacy
+from spacy.cli._util import parse_config_overrides
 from spacy.language import Language
-from spacy.util import is_package
+from spacy.util import is_package, load_config, load_model_from_config
 
 from .. import errors
 from ..formats.detect import load_model
@@ -39,9 +40,29 @@ def open_pipeline(name: str | None) -> Language:
     if not is_pipeline(name):
         return pipeline_around(load_model(Path(name)))
     nlp = load_pipeline(name)
-    if not any(isinstance(pipe, Ctxvec) for _, pipe in nlp.pipeline):
+    if not encoders_of(nlp):
         found = ", ".join(nlp.pipe_names) or "none"
         raise errors.CtxvecError(errors.PIPELINE_WITHOUT_CTXVEC.format(path=name, found=found))
+    return nlp
+
+
+def open_config(path: Path) -> Language:
+    """The pipeline of a training config, with encoders as the training starts with them."""
+    try:
+        config = load_config(path, overrides=parse_config_overrides([]), interpolate=False)
+        nlp = load_model_from_config(config, auto_fill=True)
+    except errors.CtxvecError:
+        raise
+    except (ImportError, KeyError, OSError, SystemExit, ValueError) as error:
+        message = errors.UNUSABLE_CONFIG.format(path=path, error=error)
+        raise errors.CtxvecError(message) from error
+    encoders = list(encoders_of(nlp))
+    if not encoders:
+        found = ", ".join(nlp.pipe_names) or "none"
+        raise errors.CtxvecError(errors.PIPELINE_WITHOUT_CTXVEC.format(path=path, found=found))
+    with nlp.select_pipes(enable=encoders):
+        nlp.initialize()
+    nlp._link_components()  # which has seen the encoders alone
     return nlp
 
 
@@ -56,9 +77,14 @@ def load_pipeline(name: str) -> Language:
         raise errors.CtxvecError(message) from error
 
 
+def encoders_of(nlp: Language) -> dict[str, Ctxvec]:
+    """The `ctxvec` components of a pipeline by name, in order."""
+    return {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)}
+
+
 def first_encoder(nlp: Language) -> Ctxvec:
     """The component whose vectors are the Doc's own."""
-    return next(pipe for _, pipe in nlp.pipeline if isinstance(pipe, Ctxvec))
+    return next(iter(encoders_of(nlp).values()))
 
 
 def model_block(model: EncoderModel) -> dict[str, Any]:
