@@ -419,6 +419,11 @@ DEMO_NOT_TEXT = (
     "Cannot read {source} as UTF-8 text: {error}. Expected plain text; convert the file, for "
     "instance with `iconv -t utf8`, and give the result as FILE."
 )
+NOTHING_TO_PROBE = (
+    "Nothing to tell apart: {found} kinds of labels were found on the words. Expected annotated "
+    "training and test data, with labels that both of them have."
+)
+NO_SENSES = "Cannot read word senses from {path}: expected {expected}, found {found}."
 NO_MIXES = (
     "No component here has learned layer weights. Expected a trained pipeline in which components "
     "read a `ctxvec` through Listener.v1 or have Tok2Vec.v1; found the components: {found}."

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 COMMANDS = (
     "demo", "info", "data", "pretrain", "adapt", "evaluate-lm", "train-nmt", "translate", "convert",
-    "export", "cache", "benchmark", "init-config", "layers", "debug",
+    "export", "cache", "benchmark", "init-config", "layers", "debug", "probe",
 )  # fmt: skip
 
 
