@@ -183,7 +183,8 @@ class Ctxvec(TrainablePipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate docs, and yield them in their order.
 
-        Few or many words at a time: what a batch of long docs would need is not memory's to give.
+        Long docs are read a few at a time, whatever the batch size: the layers of many of them
+        might not fit into memory.
         """
         error_handler = self.get_error_handler()
         for docs in minibatch(stream, size=batch_size):
