@@ -24,6 +24,7 @@ from console import run_script
 from evaluate import document_counts
 from parsing import by_seed, parse_counts
 from representations import BASELINE, SYSTEMS, TASKS, training
+from results import insert
 from summary import Counts, make_report, read_results, render, score_systems
 from trainings import CLASSES, PARSE, Training, chosen, train_all, train_in_process
 
@@ -45,6 +46,7 @@ def main(
     workdir: Annotated[Path, typer.Option(help="Working folder, with corpus/")] = Path("work"),
     vectors: Annotated[Path, typer.Option(help="Pipeline of static vectors")] = Path("vectors"),
     output: Annotated[Path, typer.Option(help="Results to write")] = Path("results.json"),
+    readme: Annotated[Path, typer.Option(help="Where the table goes")] = Path("README.md"),
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0")] = 3,
     folds: Annotated[int, typer.Option(help="Folds of WikiGold: the first ones; 0: all")] = 0,
     only: Annotated[list[str] | None, typer.Option(help="Tasks; default: all")] = None,
@@ -63,7 +65,7 @@ def main(
     minutes = sum(MINUTES[one.name.split("-")[0]] for one in todo if not one.is_done) / jobs
     typer.echo(f"About {minutes / 60:.1f} hours to go")
     failed = train_all(todo, train_in_process, jobs)
-    report(grid, seeds, output)
+    report(grid, seeds, output, readme)
     if failed:
         raise typer.Exit(1)
 
@@ -82,7 +84,7 @@ def corpus_trainings(
     }
 
 
-def report(grid: Mapping[str, Trainings], seeds: int, output: Path) -> None:
+def report(grid: Mapping[str, Trainings], seeds: int, output: Path, readme: Path) -> None:
     """Write and print the scores of what is complete."""
     scores, every, folds = [], [], 1
     for corpus, trainings in grid.items():
@@ -99,7 +101,7 @@ def report(grid: Mapping[str, Trainings], seeds: int, output: Path) -> None:
     content = make_report(scores, every, command="python scripts/core.py", note=note)
     srsly.write_json(output, content)
     text = render(content, TITLES)
-    output.with_suffix(".md").write_text(f"{text}\n", encoding="utf-8")
+    insert(readme, text)
     typer.echo(text)
 
 
