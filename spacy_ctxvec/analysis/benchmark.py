@@ -9,7 +9,8 @@ from __future__ import annotations
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -20,6 +21,7 @@ import torch
 from spacy.tokens import Doc
 from spacy.util import registry
 from spacy.vocab import Vocab
+from thinc.util import to_numpy
 
 from ..layers.encoder import Encoder, settings_of, shim_of
 from ..nn.precision import PREDICTED, possible
@@ -58,6 +60,7 @@ def measure(
         "batch_sizes": {n: _systems(model, docs, n, rounds) for n in BATCH_SIZES},
         "lengths": {n: _of_length(model, docs, n, rounds) for n in LENGTHS},
         "latency": _latency(model, docs),
+        "differences": _differences(model, docs),
         "lstms": {n: _share_of_limit(model, docs, n, rounds) for n in BATCH_SIZES[1:3]},
     }
     return {**found, "peak_memory_mb": peak_memory_mb()}
@@ -108,7 +111,7 @@ def peak_memory_mb() -> float | None:
         import resource
     except ImportError:  # Windows
         return None
-    unit = 2**20 if platform.system() == "Darwin" else 2**10
+    unit = 1 if platform.system() == "Darwin" else 2**10  # bytes there, kilobytes elsewhere
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20)
 
 
@@ -128,9 +131,7 @@ def _systems(
     """The encoder in each precision and without words that it knows, and others beside it."""
     device = shim_of(model).device
     passes: dict[str, Pass] = {
-        name: partial(_read, model, docs, batch_size, name)
-        for name in PREDICTED
-        if possible(name, device.type) == name
+        name: partial(_read, model, docs, batch_size, name) for name in _precisions(device)
     }
     passes[COLD] = partial(_read_cold, model, docs, batch_size)
     cnn = hash_embed_cnn(docs)
@@ -140,14 +141,36 @@ def _systems(
     return taking_turns(passes, sum(map(len, docs)), rounds)
 
 
+def _precisions(device: torch.device) -> list[str]:
+    """Those that are no slower here."""
+    return [name for name in PREDICTED if possible(name, device.type) == name]
+
+
 def _read(model: Encoder, docs: list[Doc], batch_size: int, precision: str) -> None:
+    with _in_precision(model, precision):
+        in_batches(model.predict, docs, batch_size)
+
+
+@contextmanager
+def _in_precision(model: Encoder, precision: str) -> Iterator[None]:
     module = shim_of(model).module
     before = module.precision
     module.set_precision(precision)
     try:
-        in_batches(model.predict, docs, batch_size)
+        yield
     finally:
         module.set_precision(before)
+
+
+def _differences(model: Encoder, docs: list[Doc]) -> dict[str, float]:
+    """How far the layers of each precision are from those of float32, in the length of those."""
+    found = {}
+    for precision in _precisions(shim_of(model).device):
+        with _in_precision(model, precision):
+            found[precision] = np.concatenate([to_numpy(rows) for rows in model.predict(docs)])
+    exact = found.pop("float32")
+    length = np.linalg.norm(exact)
+    return {name: float(np.linalg.norm(rows - exact) / length) for name, rows in found.items()}
 
 
 def _read_cold(model: Encoder, docs: list[Doc], batch_size: int) -> None:

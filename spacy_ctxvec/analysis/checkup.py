@@ -20,7 +20,7 @@ from ..layers.encoder import shim_of
 from ..layers.listener import is_listener, settings_of
 from ..nn.bilm import BiLM
 from ..nn.precision import possible
-from ..pipe.component import Ctxvec
+from ..pipe.component import Ctxvec, encoders_of
 from ..pipe.linking import nodes
 
 
@@ -35,9 +35,8 @@ class Finding:
 
 def check_up(nlp: Language) -> list[Finding]:
     """Everything that can be seen without a text."""
-    encoders = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)}
     found = [*_machine()]
-    for name, pipe in encoders.items():
+    for name, pipe in encoders_of(nlp).items():
         found += [*_encoder(name, pipe), *_training(name, nlp), *_order(name, nlp)]
     return found
 

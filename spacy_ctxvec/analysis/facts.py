@@ -21,7 +21,7 @@ from ..layers import scalar_mix
 from ..layers.encoder import ensure_weights, settings_of
 from ..layers.listener import is_listener
 from ..layers.listener import settings_of as listener_settings_of
-from ..pipe.component import Ctxvec
+from ..pipe.component import Ctxvec, encoders_of
 from ..pipe.linking import nodes
 
 TOK2VEC, MIX = "ctxvec_tok2vec", "ctxvec_mix"
@@ -48,7 +48,7 @@ def _facts(
 
 def pipeline_facts(nlp: Language) -> dict[str, Any]:
     """The encoders of a pipeline, their settings, and the mix of every component behind them."""
-    encoders = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)}
+    encoders = encoders_of(nlp)
     own = {
         name: [_mix_facts(node) for node in nodes(pipe) if node.name == TOK2VEC]
         for name, pipe in nlp.pipeline

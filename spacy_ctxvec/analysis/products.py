@@ -65,14 +65,11 @@ def library_pass(module: AnyEncoder, lengths: IntArray, batch_size: int) -> Call
     hidden, output = first.weight_ih.shape[0] // 4, first.weight_hh.shape[1]
     layers = len(module.forward_lstms)
     projection = output if output != hidden else 0
+    # The directions of a biLM never mix; an MT-LSTM is one LSTM of both.
     is_bilm = isinstance(module, BiLM)
-    stacks = [
-        nn.LSTM(
-            _input_width(module), hidden, layers, proj_size=projection, bidirectional=not is_bilm
-        )
-        for _ in range(sum(map(bool, (module.forward_lstms, module.backward_lstms))))
-    ]
-    stacks = stacks if is_bilm else stacks[:1]
+    n_stacks = len(module.config.direction_numbers) if isinstance(module, BiLM) else 1
+    settings = {"proj_size": projection, "bidirectional": not is_bilm}
+    stacks = [nn.LSTM(_input_width(module), hidden, layers, **settings) for _ in range(n_stacks)]
     packed: list[PackedSequence] = [
         pack_sequence(
             [torch.randn(int(n), _input_width(module)) for n in _positions(module, part)],

@@ -17,6 +17,7 @@ from ..analysis.overview import split_paragraphs
 from ..layers.encoder import ensure_weights
 from .demo import read_text
 from .opening import first_encoder, open_pipeline
+from .options import Json
 
 ABOUT = {
     COLD: "as float32, every word's spelling read anew in each pass",
@@ -38,7 +39,7 @@ def benchmark_cli(
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Of PyTorch; default: as it finds best")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
+    json: Json = False,
 ) -> None:
     """Measure words a second and latency of an encoder, beside other encoders, in one run.
 
@@ -88,6 +89,8 @@ def show(found: dict[str, Any]) -> None:
         f"\nOne doc of {latency['words']} words: {latency['p50']:.1f} ms (p50), "
         f"{latency['p95']:.1f} ms (p95)"
     )
+    for precision, difference in found["differences"].items():
+        console.print(f"{precision}: layers differ from those of float32 by {difference:.2%}")
     for n, share in found["lstms"].items():
         console.print(
             f"LSTM layers, {n} docs a batch: {share['gflop_per_second']:.0f} GFLOP/s, "

@@ -22,9 +22,9 @@ from spacy.util import minibatch
 from .. import errors
 from ..layers.feature_upkeep import KeptLayers, kept_layers, prune
 from ..layers.features import FeatureCache, FeatureSettings, default_root
-from ..pipe.component import Ctxvec
-from .opening import encoders_of, open_config, open_pipeline
-from .options import GpuId
+from ..pipe.component import Ctxvec, encoders_of
+from .opening import open_config, open_pipeline
+from .options import GpuId, Json
 
 DOCS_PER_BATCH = 64
 DEFAULT_GB = 20.0
@@ -33,7 +33,6 @@ SHOWN_NAME = 12  # digits, and enough to tell models apart
 Folder: TypeAlias = Annotated[
     Path | None, typer.Option("--folder", help="Of the cache; default: beside downloaded models")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 
 def fill(

@@ -16,9 +16,10 @@ from spacy.language import Language
 from ..analysis.checkup import Finding, check_up, cut_words
 from ..analysis.facts import machine_facts
 from ..layers.encoder import shim_of
-from ..pipe.component import Ctxvec
+from ..pipe.component import Ctxvec, encoders_of
 from .demo import read_text
-from .opening import encoders_of, open_config, open_pipeline
+from .opening import open_config, open_pipeline
+from .options import Json
 
 
 def debug_cli(
@@ -27,7 +28,7 @@ def debug_cli(
         str | None,
         typer.Option("--text", "-t", help="Plain text: which words are cut; - for stdin"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
+    json: Json = False,
 ) -> None:
     """Show who reads which encoder, and mistakes that would show in scores and times alone."""
     nlp = open_config(Path(pipeline)) if pipeline.endswith(".cfg") else open_pipeline(pipeline)

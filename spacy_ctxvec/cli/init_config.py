@@ -12,8 +12,8 @@ from spacy.util import load_model_from_config
 from .. import errors
 from ..assets import FOLDER
 from ..formats.detect import load_model
-from ..pipe.starter_config import COMPONENTS, OPTIMIZED, commented, starter_config
 from .opening import SHIPPED, model_block
+from .starter_config import COMPONENTS, OPTIMIZED, commented, starter_config
 
 LANG = "en"
 """What the shipped model reads."""

@@ -14,6 +14,7 @@ from rich.table import Table
 from .. import errors
 from ..analysis.layer_weights import Weights, draw_weights, layer_name, layer_weights
 from .opening import load_pipeline
+from .options import Json
 
 
 def layers_cli(
@@ -21,7 +22,7 @@ def layers_cli(
         list[str], typer.Argument(help="Trained pipelines; those of several seeds give a spread")
     ],
     plot: Annotated[Path | None, typer.Option("--plot", help="Image to write")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
+    json: Json = False,
 ) -> None:
     """Show the weight that each component has learned for each layer of its encoder.
 

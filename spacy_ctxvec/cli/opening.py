@@ -14,7 +14,7 @@ from .. import errors
 from ..formats.detect import load_model
 from ..formats.native import EncoderModel
 from ..layers.encoder import shim_of
-from ..pipe.component import Ctxvec
+from ..pipe.component import Ctxvec, encoders_of
 from ..pipe.encoder_config import encoder_block
 
 SHIPPED = "en_sm"
@@ -75,11 +75,6 @@ def load_pipeline(name: str) -> Language:
     except (ImportError, KeyError, OSError, ValueError) as error:
         message = errors.UNREADABLE_PIPELINE.format(path=name, error=error)
         raise errors.CtxvecError(message) from error
-
-
-def encoders_of(nlp: Language) -> dict[str, Ctxvec]:
-    """The `ctxvec` components of a pipeline by name, in order."""
-    return {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)}
 
 
 def first_encoder(nlp: Language) -> Ctxvec:

@@ -20,6 +20,7 @@ GpuId: TypeAlias = Annotated[int, typer.Option("--gpu-id", "-g", help="GPU; -1: 
 Restart: TypeAlias = Annotated[
     bool, typer.Option("--restart", help="Train from the beginning; default: resume")
 ]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON")]
 JsonRecords: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON record a line")
 ]

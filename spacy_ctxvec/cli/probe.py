@@ -19,6 +19,7 @@ from ..analysis.probing import Probe, linear_probe
 from ..analysis.senses import SenseScores, read_senses, sense_scores
 from ..layers.encoder import ensure_weights
 from .opening import first_encoder, open_pipeline
+from .options import Json
 
 Model: TypeAlias = Annotated[
     str | None, typer.Option("--model", "-m", help="Pipeline or model; default: the shipped one")
@@ -28,30 +29,23 @@ Test: TypeAlias = Annotated[Path, typer.Argument(help=".spacy file to be right o
 MaxWords: TypeAlias = Annotated[
     int, typer.Option("--max-words", min=1, help="Of the training file, read so many words")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON")]
 DEFAULT_WORDS = 50_000
 
 
-def tags(
-    train: Train,
-    test: Test,
-    model: Model = None,
-    max_words: MaxWords = DEFAULT_WORDS,
-    json: Json = False,
-) -> None:
-    """Fine-grained word classes (token.tag_), by a linear classifier on each layer."""
-    _show(_linear(train, test, model, max_words, lambda token: token.tag_), json)
+def linear(about: str, label_of: Callable[[Token], str]) -> Callable[..., None]:
+    """The command of a linear probe for one kind of labels."""
 
+    def command(
+        train: Train,
+        test: Test,
+        model: Model = None,
+        max_words: MaxWords = DEFAULT_WORDS,
+        json: Json = False,
+    ) -> None:
+        _show(_linear(train, test, model, max_words, label_of), json)
 
-def deps(
-    train: Train,
-    test: Test,
-    model: Model = None,
-    max_words: MaxWords = DEFAULT_WORDS,
-    json: Json = False,
-) -> None:
-    """The relation of a word to its head (token.dep_), by a linear classifier on each layer."""
-    _show(_linear(train, test, model, max_words, lambda token: token.dep_), json)
+    command.__doc__ = f"{about}, by a linear classifier on each layer."
+    return command
 
 
 def wsd(
@@ -99,4 +93,8 @@ def _show(found: Probe | SenseScores, json: bool) -> None:
     typer.echo(f"{found.n_train:,} words to learn from, {found.n_test:,} to be right on")
 
 
-probe_cli = {"tags": tags, "deps": deps, "wsd": wsd}
+probe_cli = {
+    "pos": linear("Fine-grained word classes (token.tag_)", lambda token: token.tag_),
+    "dep": linear("The relation of a word to its head (token.dep_)", lambda token: token.dep_),
+    "wsd": wsd,
+}

@@ -6,9 +6,9 @@ reaches the encoder; an empty doc has no row and a white-space token has a row o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from ..types import Floats3d, IntArray
 
 # What a step of a rectangle costs besides its rows, in rows: measured with the shipped model.
 STEP_COST = 4
+
+
+Item = TypeVar("Item", bound=Sized)
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,21 @@ class WordBatch:
             for array, is_word in zip(rows, self.doc_words)
             if is_word.any()
         ]
+
+
+def in_parts(items: Sequence[Item], most: int) -> Iterator[list[Item]]:
+    """Consecutive docs, or arrays of their rows, with at most `most` tokens together, except for a
+    single one that is longer."""
+    part: list[Item] = []
+    n_tokens = 0
+    for item in items:
+        if part and n_tokens + len(item) > most:
+            yield part
+            part, n_tokens = [], 0
+        part.append(item)
+        n_tokens += len(item)
+    if part:
+        yield part
 
 
 def cut(array: Any, lengths: Sequence[int]) -> list[Any]:

@@ -16,7 +16,7 @@ from .. import errors
 from ..nn.parallel import can_share, run_all
 from ..types import FloatArray, Floats2d, Floats3d
 from . import scalar_mix
-from .batching import cut, joined
+from .batching import cut, in_parts, joined
 from .scalar_mix import Mix
 from .settings import Unsaved
 
@@ -154,7 +154,7 @@ def _predict(head_layers: Sequence[Model[Any, Any]], arrays: Sequence[Floats3d])
 
     if not scalar_mix.is_rowwise(head_layers[0]):
         return apply([arrays])[0]
-    pieces = _pieces(arrays)
+    pieces = list(in_parts(arrays, PIECE))
     half = len(pieces) // 2
     on_cpu = isinstance(arrays[0], np.ndarray)
     if half and on_cpu and can_share():
@@ -163,19 +163,6 @@ def _predict(head_layers: Sequence[Model[Any, Any]], arrays: Sequence[Floats3d])
     else:
         done = apply(pieces)
     return done[0] if len(done) == 1 else head_layers[0].ops.xp.concatenate(done)
-
-
-def _pieces(arrays: Sequence[Floats3d]) -> list[list[Floats3d]]:
-    """Consecutive arrays together, `PIECE` tokens or more."""
-    pieces: list[list[Floats3d]] = [[]]
-    n_tokens = 0
-    for array in arrays:
-        if n_tokens >= PIECE:
-            pieces.append([])
-            n_tokens = 0
-        pieces[-1].append(array)
-        n_tokens += len(array)
-    return pieces
 
 
 def state_of(model: Model[Any, Any]) -> ListenerState:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import torch
@@ -20,6 +23,8 @@ def _packed_type() -> Any:
 
 Packed: TypeAlias = _packed_type()  # type: ignore[valid-type]
 """A matrix of bytes, as PyTorch's quantised products want it."""
+
+_lock = threading.Lock()
 
 
 class KeptKernels:
@@ -65,16 +70,28 @@ def packed(w: Tensor) -> Packed:
     has_vnni = torch.cpu._is_vnni_supported()
     scales = w.abs().amax(dim=1).clamp_(min=1e-12) / (127 if has_vnni else 63)
     zeros = torch.zeros(len(w), dtype=torch.long)
-    engines = torch.backends.quantized
-    before = engines.engine
-    try:
-        engines.engine = "onednn" if has_vnni else "fbgemm"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the function is to move to another package
-            quantised = torch.quantize_per_channel(w.float(), scales, zeros, 0, torch.qint8)
+    with _engine("onednn" if has_vnni else "fbgemm"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the function is to move to another package
+        quantised = torch.quantize_per_channel(w.float(), scales, zeros, 0, torch.qint8)
         return torch.ops.quantized.linear_prepack(quantised, None)
-    finally:
-        engines.engine = before
+
+
+@contextmanager
+def _engine(name: str) -> Iterator[None]:
+    """Pack for this engine: a setting of the whole process, which both directions change."""
+    engines = torch.backends.quantized
+    with _lock:
+        before = engines.engine
+        engines.engine = name
+        try:
+            yield
+        finally:
+            engines.engine = before
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread of the parent may have held it
 
 
 def int8_product(x: Tensor, w: Packed) -> Tensor:
@@ -85,3 +102,7 @@ def int8_product(x: Tensor, w: Packed) -> Tensor:
 def has_int8(device: torch.device) -> bool:
     engines = {"onednn", "fbgemm"}
     return device.type == "cpu" and engines <= set(torch.backends.quantized.supported_engines)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -12,7 +12,7 @@ from spacy.language import Language
 from .. import errors
 from ..formats.native import EncoderModel
 from ..layers.encoder import settings_of, shim_of
-from .component import Ctxvec
+from .component import encoders_of
 
 
 def load_model_v1(path: Path) -> Callable[[], EncoderModel]:
@@ -47,7 +47,7 @@ def gradual_unfreezing_v1(
 def _unfreeze(
     components: dict[str, int], layer_steps: int, nlp: Language, info: dict[str, Any]
 ) -> None:
-    encoders = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)}
+    encoders = encoders_of(nlp)
     unknown = components.keys() - encoders.keys() - {"*"}
     if unknown:
         found = ", ".join(encoders) or "none"

@@ -22,7 +22,7 @@ from thinc.util import to_numpy
 
 from .. import errors
 from ..formats.native import EncoderModel
-from ..layers.batching import cut, joined
+from ..layers.batching import cut, in_parts, joined
 from ..layers.encoder import (
     RANDOM,
     Encoder,
@@ -199,7 +199,7 @@ class Ctxvec(TrainablePipe):
         if settings_of(self.model).state == "carry":  # what a doc goes on from is its batch
             self.set_annotations(docs, self.predict(docs))
             return
-        for part in _by_words(docs):
+        for part in in_parts(docs, WORDS_AT_ONCE):
             if len(part[0]) > WORDS_AT_ONCE and not self._wants_layers():
                 self._annotate_in_parts(part[0])
             else:
@@ -460,18 +460,9 @@ class LinkedStates(WeakSet[ListenerState]):
         return LinkedStates, ()
 
 
-def _by_words(docs: Sequence[Doc]) -> Iterator[list[Doc]]:
-    """Consecutive docs, `WORDS_AT_ONCE` tokens at most, except for a single doc that is longer."""
-    part: list[Doc] = []
-    n_tokens = 0
-    for doc in docs:
-        if part and n_tokens + len(doc) > WORDS_AT_ONCE:
-            yield part
-            part, n_tokens = [], 0
-        part.append(doc)
-        n_tokens += len(doc)
-    if part:
-        yield part
+def encoders_of(nlp: Language) -> dict[str, Ctxvec]:
+    """The `ctxvec` components of a pipeline by name, in order."""
+    return {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)}
 
 
 def _output_weights(output: str | list[float], n_layers: int) -> FloatArray:

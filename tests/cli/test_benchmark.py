@@ -40,6 +40,7 @@ def test_every_system_in_one_run(model: str) -> None:
         assert systems <= set(of_batch)
         for speed in of_batch.values():
             assert 0 < speed["least"] <= speed["median"] <= speed["most"]
+    assert all(0 < difference < 0.05 for difference in found["differences"].values())
     assert 0 < found["latency"]["p50"] <= found["latency"]["p95"]
     assert all(share["share"] > 0 for share in found["lstms"].values())
 

@@ -18,10 +18,10 @@ from spacy.util import load_config
 from typer.testing import CliRunner
 
 from spacy_ctxvec.cli.opening import first_encoder
+from spacy_ctxvec.cli.starter_config import COMPONENTS
 from spacy_ctxvec.formats.native import EncoderModel, save_native
 from spacy_ctxvec.layers.encoder import shim_of
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
-from spacy_ctxvec.pipe.starter_config import COMPONENTS
 
 PIPELINES = [*COMPONENTS, "tagger,morphologizer,parser,ner"]
 OWN, SHIPPED = "own", "en_sm"

@@ -36,13 +36,13 @@ def model(tiny_config: BiLMConfig, tmp_path: Path) -> str:
     return str(tmp_path / "m")
 
 
-@pytest.mark.parametrize("task", ["tags", "deps"])
+@pytest.mark.parametrize("task", ["pos", "dep"])
 def test_linear_probes(data: str, model: str, task: str) -> None:
     result = probe(task, data, data, "--model", model, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert len(found["layers"]) == 3 and found["n_train"] == 32
-    assert found["n_classes"] == (3 if task == "tags" else 4)
+    assert found["n_classes"] == (3 if task == "pos" else 4)
     result = probe(task, data, data, "--model", model)
     for said in ("layer 2: ", "most frequent class", "32 words to learn from"):
         assert said in printed(result)
@@ -62,7 +62,7 @@ def test_senses(model: str, tmp_path: Path) -> None:
 
 
 def test_missing_files_are_named(model: str, tmp_path: Path) -> None:
-    for task, name in (("tags", "none.spacy"), ("wsd", "none.data.xml")):
+    for task, name in (("pos", "none.spacy"), ("wsd", "none.data.xml")):
         path = str(tmp_path / name)
         result = probe(task, path, path, "--model", model)
         assert result.exit_code == 1 and "none" in printed(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -49,3 +50,12 @@ def test_products_of_bytes_are_near(monkeypatch, vnni):
     assert torch.backends.quantized.engine == engine
     assert (got - want).norm() / want.norm() < 0.03
     assert not got[:, 3].any()
+
+
+@pytest.mark.skipif(not has_int8(torch.device("cpu")), reason="no int8 in this PyTorch")
+def test_packing_on_several_threads_leaves_the_engine_of_the_process():
+    engine = torch.backends.quantized.engine
+    w = torch.randn(256, 256)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: packed(w), range(64)))
+    assert torch.backends.quantized.engine == engine
