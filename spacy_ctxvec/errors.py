@@ -284,6 +284,10 @@ NO_BLEU = (
     "BLEU is computed by the package sacrebleu, which cannot be used: {error}. Install it with "
     "`pip install 'spacy-ctxvec[nmt]'`."
 )
+NO_TOKENIZERS = (
+    "Pieces of words are made by the package tokenizers, which cannot be used: {error}. Install it "
+    "with `pip install 'spacy-ctxvec[nmt]'`, or set `subwords = false`."
+)
 NOT_A_BILM = (
     "The encoder in {path} is not a biLM but the MT-LSTM of a translation model, which predicts no "
     "words. Expected a model folder of `spacy ctxvec pretrain`, or an imported biLM."

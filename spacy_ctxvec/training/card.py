@@ -80,7 +80,7 @@ reads static vectors of width {input_width}; those of its training words are in 
 | licence | {licence} |
 | parameters of the encoder | {n_parameters:,} |
 | sizes | {sizes} |
-| target words seen | {tokens_seen:,} |
+| target words seen, or pieces | {tokens_seen:,} |
 | tokenisation | {tokenization} |
 | made with | {made_with} |
 
@@ -95,8 +95,8 @@ Command, with the config beside it: `spacy ctxvec train-nmt CONFIG WORK_FOLDER`
 ## Held-out translation
 
 BLEU **{bleu:.2f}** with a beam of 5 on {n_heldout:,} pairs, tokenised as in training (sacrebleu
-`{signature}`); perplexity {perplexity:.2f} of the target. Unknown words: {unknown_rate:.1%} of the
-target words.
+`{signature}`); perplexity {perplexity:.2f} of target {units}, of which
+{unknown_rate:.1%} are unknown.
 
 | source | translation | reference |
 |---|---|---|
@@ -123,6 +123,7 @@ def translation_card(
         sources="\n".join(f"- {source}" for source in config.sources),
         n_heldout=info["translation"]["n_pairs"],
         unknown_rate=info["translation"]["unknown_rate"],
+        units="pieces of words" if config.subwords else "words",
         samples="\n".join(f"| {row} |" for row in rows),
     )
 

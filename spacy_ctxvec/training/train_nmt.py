@@ -1,13 +1,14 @@
 """From parallel text to an MT-LSTM: a translation model is trained, its encoder is CoVe's.
 
-The working folder (`training.running`) holds the text as `pairs/` and `heldout/`.
+The working folder (`training.running`) holds the text as `pairs/` and `heldout/`, and the pieces
+that target words are cut into.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,18 @@ import torch
 
 from .. import __version__, errors
 from ..checks import check, check_count, is_count
-from ..formats.native import DTYPES, EncoderModel, read_json_object
+from ..formats.native import DTYPES, EncoderModel, read_json_object, replace_file
 from ..formats.translator import MARKS, TranslationModel, save_translation_model
 from ..formats.word_table import WordTable
 from ..nn.beam import SearchSettings
 from ..nn.mtlstm import MTLSTMConfig
 from ..nn.nmt import NMTConfig, Translator
-from ..text.corpus import SPECIALS
+from ..text.corpus import SPECIALS, Corpus
 from ..text.lines import Problems
 from ..text.pair_corpus import PairCorpus, build_pair_corpus
 from ..text.parallel import PairSource, find_sources, read_pairs
 from ..text.settings import check_settings, pair_settings_of
+from ..text.subwords import Subwords
 from ..types import IntArray
 from .card import translation_card
 from .nmt import NMTTrainer
@@ -39,6 +41,7 @@ from .translating import (
     Quality,
     bleu_metric,
     evaluate_translation,
+    sentences_of,
     translations,
     word_keys,
     word_vectors,
@@ -50,6 +53,7 @@ STATISTICS_PAIRS = 1000
 SAMPLES = 10
 LENGTH_PENALTY = 1.0
 START = "start.json"
+SUBWORDS = "subwords.txt"  # a piece a line
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class NMTRunConfig:
     max_tokens: pairs with more on either side are left out
     n_target_words, min_count: the target words that the model knows: so many of the most frequent
         ones, each seen so often
+    subwords: whether target words are cut into `n_target_words` pieces, and then all known
     """
 
     name: str
@@ -78,6 +83,7 @@ class NMTRunConfig:
     max_tokens: int = 50
     n_target_words: int = 50_000
     min_count: int = 2
+    subwords: bool = False
     hidden_width: int = 300
     n_layers: int = 2
     target_width: int = 300
@@ -88,7 +94,8 @@ class NMTRunConfig:
 
     def __post_init__(self) -> None:
         check(self, "dtype", self.dtype in DTYPES, " or ".join(DTYPES))
-        check(self, "lower", isinstance(self.lower, bool), "true or false")
+        for name in ("lower", "subwords"):
+            check(self, name, isinstance(getattr(self, name), bool), "true or false")
         for name in ("train", "heldout"):
             check(self, name, isinstance(getattr(self, name), list), "a list of files")
         two = len(self.columns) == 2 and all(is_count(column, 0) for column in self.columns)
@@ -150,7 +157,22 @@ def prepare(config: NMTRunConfig, work: Path, progress: Progress, *, n_process: 
         config, work / "heldout", config.heldout or config.train, progress, n_process=n_process,
         part=None if whole else "dev", max_tokens=LONGEST_HELDOUT,
     )  # fmt: skip
+    if config.subwords:
+        subwords = _subwords(config, work, train.target)
+        train, heldout = (
+            replace(pairs, target=subwords.cut(pairs.target)) for pairs in (train, heldout)
+        )
     return Texts(train, heldout.recoded(train.source.types, train.target.types), vectors)
+
+
+def _subwords(config: NMTRunConfig, work: Path, target: Corpus) -> Subwords:
+    """The pieces that the run in the working folder has begun with, or those for a new one."""
+    path = work / SUBWORDS
+    if not (path.exists() and (work / CHECKPOINT).exists()):
+        counts = {word: n for word, n in zip(target.types, target.counts.tolist()) if n}
+        pieces = Subwords.learn(counts, config.n_target_words).pieces
+        replace_file(path, "".join(f"{piece}\n" for piece in pieces).encode("utf8"))
+    return Subwords(path.read_text("utf8").split("\n")[:-1])
 
 
 def heldout_sources(config: NMTRunConfig) -> frozenset[str]:
@@ -210,6 +232,8 @@ def build_trainer(config: NMTRunConfig, texts: Texts, workers: Workers | None = 
 
 def n_known_words(config: NMTRunConfig, counts: IntArray) -> int:
     """How many words of the target side the model knows; counts (n_types,) fall, marks first."""
+    if config.subwords:
+        return len(counts) - len(SPECIALS)
     frequent = int((counts[len(SPECIALS) :] >= config.min_count).sum())
     return max(1, min(config.n_target_words, frequent))
 
@@ -277,8 +301,7 @@ def samples(trainer: NMTTrainer, texts: Texts, words: Sequence[str]) -> list[dic
     """Some held-out sentences, evenly chosen, with their translations and references."""
     pairs = texts.heldout
     numbers = np.linspace(0, len(pairs) - 1, min(SAMPLES, len(pairs)), dtype=int).tolist()
-    chosen = [[pairs.source.types[i] for i in pairs.source.piece(n)] for n in numbers]
-    references = [[pairs.target.types[i] for i in pairs.target.piece(n)] for n in numbers]
+    chosen, references = sentences_of(pairs, numbers)
     made = translations(
         trainer.model,
         words,

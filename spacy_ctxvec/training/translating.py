@@ -17,12 +17,14 @@ from ..formats.word_table import WordTable
 from ..nn.beam import SearchSettings, replace_unknown, translate
 from ..nn.nmt import UNK, Translator
 from ..text.pair_corpus import PairCorpus
+from ..text.subwords import joined, word_groups
 from ..types import FloatArray
 from .pair_batches import PairReader
 
 SENTENCES = 64  # translated at once, and
 PADDED_WORDS = 1 << 13  # so many words of them, when all are as long as the longest
 POOL = 4096  # sentences sorted by length together
+Sentences = list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Translation:
     """A sentence and what it was translated to, in words.
 
     score: log-probability of the translation, as the search ranks it
-    attention (n_words, n_source): what each word was made looking at
+    attention (n_words, n_source): what each word was made looking at, the mean of its pieces
     """
 
     source: list[str]
@@ -123,7 +125,9 @@ def _batch(
         made = [target_words[i] for i in best.words]
         if copy_unknown:
             made = replace_unknown(made, best.attention, sentence, unknown=target_words[UNK])
-        yield Translation(sentence, made, best.score, best.attention)
+        rows = [best.attention[group].mean(axis=0) for group in word_groups(made)]
+        attention = np.stack(rows) if rows else best.attention
+        yield Translation(sentence, joined(made), best.score, attention)
 
 
 @torch.no_grad()
@@ -134,7 +138,8 @@ def evaluate_translation(
     table: WordTable,
     search: SearchSettings,
 ) -> Quality:
-    """Held-out perplexity and BLEU. The pairs must be `recoded` over the target types of training.
+    """Held-out perplexity and BLEU. The pairs must be `recoded` over the target types of training,
+    and cut as those are (`text.subwords`); perplexity is then that of pieces, BLEU that of words.
 
     Translations and references are compared as they were tokenised and, where the model reads
     lower-cased text, lower-cased.
@@ -148,8 +153,9 @@ def evaluate_translation(
         loss = model.loss(batch.vectors.to(model.encoder.device), batch.lengths, batch.targets)
         nll, n_tokens = nll + loss.nll, n_tokens + loss.n_tokens
         n_unknown += int((batch.targets == UNK).sum())
-    made = translations(model, target_words, side_words(pairs, 0), table, search)
-    bleu, signature = bleu_of([t.words for t in made], side_words(pairs, 1))
+    sources, references = sentences_of(pairs, range(len(pairs)))
+    made = translations(model, target_words, sources, table, search)
+    bleu, signature = bleu_of([t.words for t in made], references)
     return Quality(
         perplexity=math.exp(nll / n_tokens),
         bleu=bleu,
@@ -159,10 +165,13 @@ def evaluate_translation(
     )
 
 
-def side_words(pairs: PairCorpus, side: int) -> list[list[str]]:
-    """The sentences of the source (0) or target (1) side, in words."""
-    corpus = (pairs.source, pairs.target)[side]
-    return [[corpus.types[i] for i in corpus.piece(n)] for n in range(len(pairs))]
+def sentences_of(pairs: PairCorpus, numbers: Sequence[int]) -> tuple[Sentences, Sentences]:
+    """The words of some pairs, source and target; those that are cut into pieces are joined."""
+    source, target = (
+        [[side.types[i] for i in side.piece(number)] for number in numbers]
+        for side in (pairs.source, pairs.target)
+    )
+    return source, list(map(joined, target))
 
 
 def bleu_of(

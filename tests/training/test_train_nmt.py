@@ -29,7 +29,9 @@ from spacy_ctxvec.layers.encoder import shim_of
 from spacy_ctxvec.nn.beam import SearchSettings
 from spacy_ctxvec.nn.mtlstm import MTLSTMConfig
 from spacy_ctxvec.nn.nmt import BOS, EOS, PAD, UNK, NMTConfig, Translator
+from spacy_ctxvec.text.corpus import SPECIALS
 from spacy_ctxvec.text.pair_corpus import PairCorpus
+from spacy_ctxvec.text.subwords import JOINER, Subwords
 from spacy_ctxvec.training.config import read_nmt_config
 from spacy_ctxvec.training.nmt import NMTTrainer
 from spacy_ctxvec.training.nmt_config import NMTTrainingConfig
@@ -305,6 +307,30 @@ def test_a_stopped_run_goes_on(folder):
     assert train_nmt(short, folder / "parts") is not None
     weights = [load_model(folder / name / "model").weights for name in ("whole", "parts")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_target_words_in_pieces(folder):
+    """Pieces are read and predicted, words are told; another run of the folder has the same."""
+    config = read_nmt_config(folder / "toy.cfg", folder)
+    few = replace(config.training, epochs=3)
+    config = replace(config, subwords=True, n_target_words=30, training=few)
+    found: list[dict] = []
+    model = train_nmt(config, folder / "work", Progress(training=found.append))
+    assert model is not None and found[-1]["unknown_rate"] == 0
+    pieces = (folder / "work" / "subwords.txt").read_text("utf8").split()
+    assert load_translation_model(model).words == [*MARKS, *sorted_as_read(folder, pieces)]
+    assert JOINER in "".join(pieces)
+    assert JOINER not in (model / "README.md").read_text("utf8")
+    assert "pieces of words" in (model / "README.md").read_text("utf8")
+    (folder / "in.txt").write_text("the moon sees the tree .\n", "utf8")
+    result = run("translate", folder / "work", folder / "in.txt", "--json")
+    made = json.loads(result.output.splitlines()[0])["translation"]
+    assert made and JOINER not in "".join(made)
+
+
+def sorted_as_read(folder: Path, pieces: list[str]) -> list[str]:
+    pairs = PairCorpus.open(folder / "work" / "pairs")
+    return Subwords(pieces).cut(pairs.target).types[len(SPECIALS) :]
 
 
 def test_a_held_out_part_is_told_by_the_source_sentence(folder):

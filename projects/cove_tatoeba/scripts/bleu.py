@@ -10,7 +10,7 @@ tokenised by spaCy and lower-cased as the model's training text was.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -30,13 +30,14 @@ from spacy_ctxvec.formats.word_table import WordTable
 from spacy_ctxvec.nn.beam import SearchSettings
 from spacy_ctxvec.text.corpus import SPECIALS
 from spacy_ctxvec.text.pair_corpus import PairCorpus, build_pair_corpus
+from spacy_ctxvec.text.subwords import subwords_of
 from spacy_ctxvec.training.curve import LOG, read_log
 from spacy_ctxvec.training.pretrain import model_folder
 from spacy_ctxvec.training.train_nmt import LONGEST_HELDOUT, read_vectors
 from spacy_ctxvec.training.translating import (
     Translation,
     evaluate_translation,
-    side_words,
+    sentences_of,
     translations,
 )
 
@@ -97,8 +98,12 @@ def test_pairs(
 
 
 def known_pairs(model: TranslationModel, pairs: PairCorpus) -> PairCorpus:
-    """The pairs, with the model's own numbers of the target words that it knows."""
-    return pairs.recoded(pairs.source.types, [*SPECIALS, *model.words[len(MARKS) :]])
+    """The pairs, with the model's own numbers of the target words, or pieces, that it knows."""
+    words = model.words[len(MARKS) :]
+    subwords = subwords_of(words)
+    if subwords:
+        pairs = replace(pairs, target=subwords.cut(pairs.target))
+    return pairs.recoded(pairs.source.types, [*SPECIALS, *words])
 
 
 def sample_translations(
@@ -106,7 +111,7 @@ def sample_translations(
 ) -> tuple[list[Translation], list[dict[str, str]]]:
     """Of some pairs, evenly spaced: their translations; and these in words, with the reference."""
     numbers = np.linspace(0, len(pairs) - 1, min(SAMPLES, len(pairs)), dtype=int).tolist()
-    sources, references = ([side_words(pairs, side)[n] for n in numbers] for side in (0, 1))
+    sources, references = sentences_of(pairs, numbers)
     made = list(translations(model.translator, model.words, sources, table, search))
     samples = [
         {name: " ".join(words) for name, words in zip(("source", "reference", "translation"), row)}

@@ -96,13 +96,16 @@ def make_report(
             "budget": results[0]["budget"],
             "train_seconds": round(float(np.mean([r["train_seconds"] for r in results]))),
             "device": "GPU" if on_gpu else "CPU, one thread a run",
-            "versions": {
-                "python": platform.python_version(),
-                **{package: version(package) for package in PACKAGES},
-            },
+            "versions": versions(),
         },
         "scores": [asdict(score) for score in scores],
     }
+
+
+def versions() -> dict[str, str]:
+    """Of what results were made with."""
+    numbers = {package: version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), **numbers}
 
 
 def render(report: Report, titles: Mapping[str, str] | None = None) -> str:
