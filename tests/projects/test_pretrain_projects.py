@@ -355,3 +355,48 @@ def test_comparison_pools_folds(load_english: Load, corpus: Path, encoder: Path)
     assert old["mean"] == pytest.approx(2 / 3) and new["mean"] == 1.0
     assert new["difference"] == pytest.approx(1 / 3)
     assert "| WikiGold | new | F | 100.0 |" in output.with_suffix(".md").read_text()
+
+
+def test_every_recipe_is_a_config_that_can_be_run(load_english: Load, tmp_path: Path) -> None:
+    recipes = load_english("recipes")
+    found = {}
+    for name, recipe in recipes.RECIPES.items():
+        config = Config().from_disk(recipe.base).merge({"pretrain": recipe.changes})
+        config.to_disk(tmp_path / f"{name}.cfg")
+        found[name] = read_pretrain_config(tmp_path / f"{name}.cfg", tmp_path)
+    assert found["original_recipe"].model == found["default"].model
+    assert found["original_recipe"].training == found["original"].training
+    costs = [multiply_adds(found[name].model) for name in ("projected", "default")]
+    assert costs[0] == pytest.approx(costs[1], rel=0.01)
+
+
+def multiply_adds(sizes: BiLMConfig) -> int:
+    """Of a token, in one LSTM."""
+    cells, width = sizes.hidden_width, sizes.token_width
+    return 4 * cells * 2 * width + (cells * width if cells != width else 0)
+
+
+def test_recipes_take_the_text_that_others_have_prepared(
+    load_english: Load, tmp_path: Path
+) -> None:
+    recipes = load_english("recipes")
+    settings = {"unit": "paragraph", "max_tokens": 9, "corpus_tokens": 5}
+    for name, unit in (("a", "paragraph"), ("b", "paragraph"), ("c", "sentence")):
+        (tmp_path / name).mkdir()
+        block = {"pretrain": settings | {"unit": unit}}
+        Config(block).to_disk(tmp_path / name / recipes.BASE)
+    for text in recipes.TEXTS:
+        assert not recipes.take_text(tmp_path / "b")
+        (tmp_path / "a" / text).mkdir()
+        srsly.write_json(tmp_path / "a" / text / "meta.json", {"n_tokens": 5})
+    assert recipes.take_text(tmp_path / "b") and recipes.take_text(tmp_path / "a")
+    assert (tmp_path / "b" / "heldout" / "meta.json").is_file()
+    assert not recipes.take_text(tmp_path / "c")
+
+
+def test_the_table_of_recipes_has_the_best_one_first(load_english: Load) -> None:
+    row = {"trained": 1000, "speed": 50.4, "unknown_rate": 0.05, "backward": 9.0}
+    rows = [row | {"title": "a", "forward": 12.0}, row | {"title": "b", "forward": 11.0}]
+    lines = load_english("recipes").render(rows, 2.5).splitlines()
+    assert "--minutes 2.5" in lines[0] and "5.0% unknown" in lines[0]
+    assert lines[-2:] == ["| b | 50 | 1,000 | 11.0 | 9.0 |", "| a | 50 | 1,000 | 12.0 | 9.0 |"]

@@ -1,8 +1,10 @@
 """Recipes and architectures compared by whole runs of the same time: perplexity on held-out text.
 
 Each recipe is a config of the repository with some settings changed. All read the same text with
-one thread, and each learning-rate schedule ends with its run. What is finished is skipped, an
-interrupted run goes on.
+one thread. First the speed of each is measured, one after the other, with nothing else running;
+then each is trained on as many tokens as it would read in the time. So the machine may do other
+work in the second part, and each learning-rate schedule ends with its run. What is finished is
+skipped, an interrupted run goes on.
 
     python scripts/recipes.py [--minutes 8] [--only default --only adaptive]
 """
@@ -10,9 +12,11 @@ interrupted run goes on.
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import shutil
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -25,7 +29,7 @@ import write_config
 from cells import read_json
 from console import run_script
 from results import insert
-from shares import measure, pretrain
+from shares import ctxvec, pretrain
 from summary import versions
 from thinc.api import Config
 
@@ -36,8 +40,8 @@ EXCLUDE = PROJECT / "exclude.txt"
 CONFIGS = PROJECT.parents[1] / "configs"
 DEFAULT, ORIGINAL = (CONFIGS / f"pretrain_{name}.cfg" for name in ("en_sm", "original"))
 TEXTS = ("corpus", "heldout")
-# The time ends a run, and nothing but training takes of it.
-COMMON = {"threads": False, "tokens": 1_000_000_000, "evaluate_every": 1_000_000}
+BASE = "base.cfg"  # but for the tokens to read
+COMMON = {"threads": False, "evaluate_every": 1_000_000}
 Settings = dict[str, Any]
 
 
@@ -103,56 +107,81 @@ def main(
     common = {
         "corpus_tokens": text_tokens,
         "exclude": [str(data / name) for name in write_config.read_patterns(EXCLUDE)],
-        "training": {**COMMON, "hours": minutes / 60},
+        "training": COMMON,
     }
     for name in names:
-        row = run(RECIPES[name], common, runs / name, data)
-        srsly.write_json(runs / name / "row.json", row)
-        typer.echo(srsly.json_dumps(row))
-    rows = [read_json(runs / name / "row.json") for name in names]
+        prepare(RECIPES[name], common, runs / name, data)
+    speeds = {name: speed(runs / name, data) for name in names}
+    rows = []
+    for name in names:
+        row = run(runs / name, data, round(60 * minutes * speeds[name]))
+        rows.append({"title": RECIPES[name].title, "speed": speeds[name], **row})
+        typer.echo(srsly.json_dumps(rows[-1]))
     insert(readme, render(rows, minutes))
 
 
-def run(recipe: Recipe, common: Settings, work: Path, data: Path) -> dict[str, Any]:
-    """Make the model of a recipe, if it is not there, and measure it on the development text."""
+def prepare(recipe: Recipe, common: Settings, work: Path, data: Path) -> None:
+    """Write the config of a run and prepare its text."""
     config = Config().from_disk(recipe.base)
     config = config.merge({"pretrain": recipe.changes}).merge({"pretrain": common})
     work.mkdir(parents=True, exist_ok=True)
+    config.to_disk(work / BASE)
+    if not take_text(work):
+        ctxvec([*command(work, BASE, data), "--dry-run"], check=True)
+
+
+def speed(work: Path, data: Path) -> float:
+    """Tokens a second of a few steps, which are kept."""
+    kept = work / "speed.json"
+    if not kept.is_file():
+        output = ctxvec(
+            [*command(work, BASE, data), "--dry-run", "--json"], stdout=subprocess.PIPE, check=True
+        ).stdout
+        srsly.write_json(kept, json.loads(output.splitlines()[-1])["tokens_per_second"])
+    return read_json(kept)
+
+
+def run(work: Path, data: Path, n_tokens: int) -> dict[str, Any]:
+    """Make the model, if it is not there; what it has read, and its held-out perplexity."""
+    config = Config().from_disk(work / BASE)
+    config["pretrain"]["training"]["tokens"] = n_tokens
     config.to_disk(work / "pretrain.cfg")
-    take_text(work)
     if not pretrain(work, data / "text", gpu_id=-1):
         raise CtxvecError(f"{work}: stopped; the same command goes on from there.")
-    return {
-        "title": recipe.title,
-        "trained": read_json(work / "model" / "config.json")["tokens_seen"],
-        **measure(work, data / "text" / "heldout" / "enwiki-dev.txt.bz2"),
-    }
+    model = read_json(work / "model" / "config.json")
+    return {"trained": model["tokens_seen"], **model["perplexity"]}
 
 
-def take_text(work: Path) -> None:
-    """Copy the prepared text of another run, if one has read the same in the same pieces."""
-    if (work / TEXTS[0]).is_dir():
-        return
+def command(work: Path, config: str, data: Path) -> list[str]:
+    return ["pretrain", str(work / config), str(work), "--text", str(data / "text")]
+
+
+def take_text(work: Path) -> bool:
+    """Copy the prepared text of another run, if one has read the same in the same pieces; whether
+    there is text now."""
     pieces = ("unit", "max_tokens", "corpus_tokens")
-    mine = settings_of(work / "pretrain.cfg")
-    for config in sorted(work.parent.glob("*/model/pretrain.cfg")):
-        if all(settings_of(config)[name] == mine[name] for name in pieces):
-            for name in TEXTS:
-                shutil.copytree(config.parents[1] / name, work / name)
-            return
+    mine = settings_of(work / BASE)
+    for config in [work / BASE, *sorted(work.parent.glob(f"*/{BASE}"))]:
+        prepared = all((config.parent / name / "meta.json").is_file() for name in TEXTS)
+        if prepared and all(settings_of(config)[name] == mine[name] for name in pieces):
+            for name in TEXTS if config.parent != work else ():
+                shutil.copytree(config.parent / name, work / name, dirs_exist_ok=True)
+            return True
+    return False
 
 
-def render(rows: Iterable[dict[str, Any]], minutes: float) -> str:
+def render(rows: Sequence[dict[str, Any]], minutes: float) -> str:
     """The table, best first, below where it comes from."""
     about = ", ".join(f"{name} {number}" for name, number in versions().items())
-    header = "| recipe | tokens read | forward | backward | unknown words |"
+    header = "| recipe | tokens/s | tokens read | forward | backward |"
     lines = []
     for row in sorted(rows, key=lambda row: row["forward"] + row["backward"]):
-        perplexities = f"{row['forward']:.1f} | {row['backward']:.1f} | {row['unknown_rate']:.1%}"
-        lines.append(f"| {row['title']} | {row['trained']:,} | {perplexities} |")
+        read = f"{row['speed']:,.0f} | {row['trained']:,}"
+        lines.append(f"| {row['title']} | {read} | {row['forward']:.1f} | {row['backward']:.1f} |")
     title = (
         f"`python scripts/recipes.py --minutes {minutes:g}`, {datetime.date.today().isoformat()}, "
-        f"CPU, one thread a run, {about}. Perplexity on `text/heldout/enwiki-dev`:"
+        f"CPU, one thread a run, {about}. Perplexity on `text/heldout/enwiki-dev` "
+        f"({rows[0]['unknown_rate']:.1%} unknown words):"
     )
     return "\n".join([title, "", header, f"|{'---|' * 5}", *lines])
 
