@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from spacy.language import Language
 from spacy.pipeline import Sentencizer
-from spacy.tokens import Doc, Token
+from spacy.tokens import Doc, Span, Token
 
 from .. import errors
 from ..pipe.component import Ctxvec
@@ -26,6 +26,10 @@ N_NEIGHBOURS = 5
 MIN_TIMED_WORDS = 5_000
 MAX_TIMED_SECONDS = 10.0
 TIMED_BATCH = 64
+N_ANNOTATED = 12
+N_PARSED = 4
+HANDY = range(5, 17)  # tokens of a sentence
+ENTITIES, DEPENDENCIES = "doc.ents", "token.dep"
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,10 @@ class Nearest:
 
 @dataclass(frozen=True)
 class Overview:
-    """All that is shown of a text. Rows are those of `words`; docs have sentences."""
+    """All that is shown of a text. Rows are those of `words`; docs have sentences.
+
+    annotated: the first paragraphs with entities and dependencies, where the pipeline finds any
+    """
 
     source: str
     docs: list[Doc]
@@ -56,6 +63,7 @@ class Overview:
     nearest: list[Nearest]
     speed: Speed
     facts: dict[str, Any]
+    annotated: list[Doc]
 
 
 def split_paragraphs(text: str) -> list[str]:
@@ -79,7 +87,8 @@ def split_paragraphs(text: str) -> list[str]:
 def look_at(
     nlp: Language, encoder: Ctxvec, paragraphs: Sequence[str], source: str, limit: int
 ) -> Overview:
-    """Read at most `limit` tokens of a text with the component `encoder` of `nlp` alone."""
+    """Read at most `limit` tokens of a text with the component `encoder` of `nlp` alone, and the
+    beginning of it with the whole pipeline."""
     docs = _tokenised(nlp, paragraphs, limit)
     with nlp.select_pipes(enable=encoder.name):
         docs = list(nlp.pipe(docs))
@@ -93,7 +102,24 @@ def look_at(
         sentencizer(doc)
     same_words = telling_words(words, N_WORDS, max_shown=N_OCCURRENCES)
     nearest = _nearest(words, same_words)
-    return Overview(source, docs, words, same_words, nearest, speed, encoder_facts(encoder))
+    facts = encoder_facts(encoder)
+    return Overview(source, docs, words, same_words, nearest, speed, facts, annotated(nlp, docs))
+
+
+def annotated(nlp: Language, docs: Sequence[Doc]) -> list[Doc]:
+    """The first paragraphs, read by the whole pipeline; none where it annotates nothing shown."""
+    if not {ENTITIES, DEPENDENCIES} & assigned(nlp):
+        return []
+    found = list(nlp.pipe(doc.text for doc in docs[:N_ANNOTATED]))
+    for doc in found:
+        if not doc.has_annotation("SENT_START"):
+            Sentencizer()(doc)
+    return found
+
+
+def assigned(nlp: Language) -> set[str]:
+    """What the components of a pipeline assign, as spaCy says it."""
+    return {name for pipe in nlp.pipe_names for name in nlp.get_pipe_meta(pipe).assigns}
 
 
 def _tokenised(nlp: Language, paragraphs: Sequence[str], limit: int) -> list[Doc]:
@@ -145,6 +171,18 @@ def _nearest(words: WordVectors, same_words: Sequence[SameWord]) -> list[Nearest
     return [Nearest(row, neighbours) for row, neighbours in zip(rows, found)]
 
 
+def entities(docs: Sequence[Doc]) -> list[Span]:
+    """All of them, in the order of the text."""
+    return [entity for doc in docs for entity in doc.ents]
+
+
+def parsed_sentences(docs: Sequence[Doc]) -> list[Span]:
+    """Some sentences whose parse is easily looked at: neither short nor long, where there are."""
+    found = [sentence for doc in docs if doc.has_annotation("DEP") for sentence in doc.sents]
+    handy = [sentence for sentence in found if len(sentence) in HANDY]
+    return (handy or found)[:N_PARSED]
+
+
 def in_context(token: Token, width: int) -> tuple[str, str, str]:
     """A token with the rest of its sentence to the left and right, `width` characters at most."""
     sentence = token.sent
@@ -180,7 +218,26 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "timed_words": overview.speed.n_words,
         "threads": overview.speed.threads,
         "model": overview.facts,
+        "entities": [
+            {"text": found.text, "label": found.label_, "sentence": found.sent.text.strip()}
+            for found in entities(overview.annotated)
+        ],
+        "parses": [_parse_data(sentence) for sentence in parsed_sentences(overview.annotated)],
     }
+
+
+def _parse_data(sentence: Span) -> list[dict[str, Any]]:
+    """Of each token what it is, and the number of its head in the sentence."""
+    return [
+        {
+            "token": token.text,
+            "tag": token.tag_,
+            "lemma": token.lemma_,
+            "dep": token.dep_,
+            "head": token.head.i - sentence.start,
+        }
+        for token in sentence
+    ]
 
 
 def _same_word_data(words: WordVectors, word: SameWord) -> dict[str, Any]:

@@ -14,15 +14,22 @@ from string import Template
 from typing import Any
 
 import numpy as np
+from spacy import displacy
 from spacy.tokens import Doc, Span, Token
 
 from ..assets import FOLDER
 from ..types import FloatArray
 from .neighbours import Neighbour, SameWord, WordVectors
-from .overview import Nearest, Overview, in_context
+from .overview import Nearest, Overview, in_context, parsed_sentences
 
 N_CLICKED = 6
 CONTEXT_WIDTH = 70
+ANNOTATED = "What the pipeline makes of it"
+DRAWING = {
+    "compact": True, "distance": 110, "bg": "transparent", "color": "currentColor",
+    "fine_grained": True,
+}  # fmt: skip
+"""Of parses, by displaCy."""
 
 
 def write_page(overview: Overview, machine: dict[str, Any], path: Path) -> None:
@@ -39,6 +46,7 @@ def render(overview: Overview, machine: dict[str, Any]) -> str:
         tiles=_tiles(overview),
         same_words="\n".join(_same_word(words, word) for word in overview.same_words)
         or '<p class="card">No word of this text occurs twice.</p>',
+        annotated=_annotated(overview.annotated),
         text="\n".join(_paragraphs(overview.docs, words)),
         nearest="\n".join(_nearest_cards(words, overview.nearest)),
         facts=_table({**_model_rows(overview.facts), **machine}),
@@ -105,6 +113,24 @@ def _in_sentence(token: Token) -> str:
     before = token.doc[sentence.start : token.i].text_with_ws
     after = token.whitespace_ + token.doc[token.i + 1 : sentence.end].text
     return f"{escape(before)}<mark>{escape(token.text)}</mark>{escape(after)}"
+
+
+def _annotated(docs: Sequence[Doc]) -> str:
+    """What the pipeline finds in the beginning of the text, drawn by spaCy; nothing where it
+    finds nothing."""
+    named = [doc for doc in docs if doc.ents]
+    sentences = parsed_sentences(docs)
+    if not named and not sentences:
+        return ""
+    parts = [f"<h2>{ANNOTATED}</h2>"]
+    if named:
+        parts.append(
+            f'<div class="card">{displacy.render(named, style="ent", jupyter=False)}</div>'
+        )
+    for sentence in sentences:
+        drawn = displacy.render(sentence, style="dep", options=DRAWING, jupyter=False)
+        parts.append(f'<div class="card parse">{drawn}</div>')
+    return "\n".join(parts)
 
 
 def _paragraphs(docs: Sequence[Doc], words: WordVectors) -> Iterable[str]:

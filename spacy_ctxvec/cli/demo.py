@@ -13,19 +13,31 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from spacy.tokens import Span
+from spacy.util import is_package
 
 from .. import errors
 from ..analysis.facts import machine_facts
 from ..analysis.neighbours import SameWord, WordVectors
-from ..analysis.overview import Nearest, Overview, as_data, in_context, look_at, split_paragraphs
+from ..analysis.overview import (
+    Nearest,
+    Overview,
+    as_data,
+    entities,
+    in_context,
+    look_at,
+    split_paragraphs,
+)
 from ..analysis.pages import write_page
 from ..assets import FOLDER
 from .opening import first_encoder, open_pipeline
 
+PIPELINE = "en_ctxvec_sm"
 SAMPLE = "the sample page"
 STANDARD_INPUT = "standard input"
 N_PRINTED = 4
 N_NEAREST_PRINTED = 3
+N_ENTITIES_PRINTED = 6
 SENTENCE_WIDTH = 40
 
 
@@ -39,14 +51,18 @@ def demo_cli(
     ),
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="Saved pipeline or model; default: the shipped one"),
+        typer.Option(
+            "--model",
+            "-m",
+            help=f"Saved pipeline or model; default: {PIPELINE} if installed, else the shipped one",
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=2, help="Most tokens to read")] = 5_000,
     json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
     """Show how the vectors of a word change with its sentence, in the terminal and as a page."""
     source, text = read_text(file)
-    nlp = open_pipeline(model)
+    nlp = open_pipeline(model or (PIPELINE if is_package(PIPELINE) else None))
     overview = look_at(nlp, first_encoder(nlp), split_paragraphs(text), source, limit)
     try:
         write_page(overview, machine_facts(), output)
@@ -93,6 +109,10 @@ def show(overview: Overview, page: Path) -> None:
     for word in overview.same_words[:N_PRINTED]:
         console.print()
         console.print(_similarity_table(words, word))
+    found = entities(overview.annotated)
+    if found:
+        console.print("\nNamed entities", style="bold")
+        console.print(_entity_table(found[:N_ENTITIES_PRINTED]))
     console.print("\nNearest other words", style="bold")
     console.print(_nearest_table(words, overview.nearest[: 2 * N_PRINTED]))
     console.print(f"\n{_speed_line(overview)}", markup=False)
@@ -137,6 +157,15 @@ def _warm(similarity: float, others: np.ndarray) -> Text:
 def _marked(words: WordVectors, row: int, width: int) -> Text:
     before, token, after = in_context(words.tokens[row], width)
     return Text.assemble(before, (token, "bold"), after)
+
+
+def _entity_table(found: Sequence[Span]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    for entity in found:
+        before, token, after = in_context(entity[-1], SENTENCE_WIDTH)
+        sentence = Text.assemble(before, (token, "bold"), after)
+        table.add_row(Text(entity.label_, style="cyan"), Text(entity.text, style="bold"), sentence)
+    return table
 
 
 def _nearest_table(words: WordVectors, nearest: Sequence[Nearest]) -> Table:

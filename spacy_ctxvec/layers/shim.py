@@ -192,7 +192,9 @@ class EncoderShim(Shim):
 
     def _weights(self) -> bytes:
         state = self._model.state_dict()
-        return safetensors.torch.save({name: tensor.cpu() for name, tensor in state.items()})
+        return safetensors.torch.save(
+            {name: _compact(tensor.cpu()) for name, tensor in state.items()}
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Weights as bytes: tensors would be sent to workers as shared memory, which is scarce in
@@ -212,3 +214,11 @@ class EncoderShim(Shim):
         module.keep_kernels()
         load_weights(module, safetensors.torch.load(weights))
         self._model = module.to(get_torch_default_device())
+
+
+def _compact(tensor: Tensor) -> Tensor:
+    """In half precision where that loses nothing, as of an encoder that came so and never learned."""
+    if not tensor.is_floating_point():
+        return tensor
+    half = tensor.half()
+    return half if torch.equal(half.to(tensor.dtype), tensor) else tensor

@@ -79,6 +79,16 @@ def test_only_the_encoder_runs_and_the_limit_holds(nlp: Language) -> None:
     assert nlp.pipe_names == ["ctxvec", "ctxvec_test_refuses"]
 
 
+def test_what_the_pipeline_annotates_is_told(nlp: Language) -> None:
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "ORG", "pattern": "bank"}])
+    paragraphs = ["Alice saw a bank. It was old.", "Bob robbed the bank."]
+    data = as_data(look_at(nlp, first_encoder(nlp), paragraphs, "a test", 1000))
+    found = {"text": "bank", "label": "ORG"}
+    sentences = ["Alice saw a bank.", "Bob robbed the bank."]
+    assert data["entities"] == [found | {"sentence": sentence} for sentence in sentences]
+    assert data["parses"] == []
+
+
 @pytest.mark.parametrize("paragraphs", [[], ["one"], ["..."]])
 def test_a_text_that_is_too_short_says_so(nlp: Language, paragraphs: list[str]) -> None:
     with pytest.raises(CtxvecError, match=r"a test holds \d word"):

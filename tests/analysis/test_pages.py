@@ -6,19 +6,33 @@ import json
 import re
 
 import pytest
+from spacy.language import Language
+from spacy.tokens import Doc
 from toys import blank_with_encoder, examples
 
 from spacy_ctxvec.analysis import overview
 from spacy_ctxvec.analysis.overview import look_at
-from spacy_ctxvec.analysis.pages import render
+from spacy_ctxvec.analysis.pages import ANNOTATED, render
 from spacy_ctxvec.cli.opening import first_encoder
 
 EVIL = "<script>alert(1)</script>"
 
 
-def page_of(paragraphs: list[str], source: str = "a test") -> str:
+@Language.component("ctxvec_test_parser", assigns=["token.dep", "token.head"])
+def parse(doc: Doc) -> Doc:
+    """Every word is governed by the first one of its doc."""
+    for token in doc:
+        token.head, token.dep_ = doc[0], "dep" if token.i else "ROOT"
+    return doc
+
+
+def page_of(paragraphs: list[str], source: str = "a test", annotate: bool = False) -> str:
     nlp = blank_with_encoder()
     nlp.initialize(lambda: examples(nlp))
+    if annotate:
+        ruler = nlp.add_pipe("entity_ruler")
+        ruler.add_patterns([{"label": "ORG", "pattern": name} for name in ("bank", "<b>Bank</b>")])
+        nlp.add_pipe("ctxvec_test_parser")
     view = look_at(nlp, first_encoder(nlp), paragraphs, source, 1000)
     return render(view, {"threads": 1, "gpu": EVIL})
 
@@ -58,3 +72,14 @@ def test_without_repeated_words_there_is_still_a_page() -> None:
     page = page_of(["Nothing here occurs again"])
     assert "No word of this text occurs twice." in page
     assert page.count('<section class="card near">') == 4
+
+
+def test_entities_and_parses_are_drawn_where_the_pipeline_finds_them() -> None:
+    page = page_of(["A bank saw <b>Bank</b> & <i>us</i>.", "No"], annotate=True)
+    assert ANNOTATED in page
+    assert page.count('class="entity"') >= 1 and page.count("<svg") == 1
+    assert "<i>us" not in page and "&lt;i&gt;" in page
+    # Names of namespaces and of parts of the page: neither is loaded from anywhere.
+    links = re.findall(r"""(?:src|href)\s*=\s*"([^"]*)|url\(|@import""", page)
+    assert all(link.startswith("#") for link in links)
+    assert ANNOTATED not in page_of(["A bank saw a bank."])

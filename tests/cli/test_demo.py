@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import spacy
 from printing import printed
 from spacy.cli._util import app
 from toys import blank_with_encoder, examples
@@ -56,6 +57,15 @@ def test_standard_input_and_json(pipeline: str) -> None:
     assert [word["word"] for word in data["same_words"]] == ["bank"]
     assert data["source"] == "standard input"
     assert Path(data["page"]).is_file()
+
+
+def test_entities_of_a_pipeline_that_finds_some(pipeline: str) -> None:
+    nlp = spacy.load(pipeline)
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "ORG", "pattern": "東京"}])
+    nlp.to_disk("with_entities")
+    result = demo("-", "--model", "with_entities", stdin=TEXT.encode())
+    assert result.exit_code == 0, result.output
+    assert "Named entities" in printed(result) and "ORG" in printed(result)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,22 @@ def test_the_same_vectors_after_every_kind_of_transport(way: str, precision: str
         np.testing.assert_array_equal(a, b)
 
 
+def test_weights_that_half_precision_holds_are_saved_in_it():
+    """Half the size for an encoder that never learned, and the same bits back."""
+    model = encoder()
+    with torch.no_grad():
+        for parameter in shim_of(model).module.parameters():
+            parameter.copy_(parameter.half())
+    shim_of(model)._changed()
+    small = model.to_bytes()
+    other = encoder()
+    other.from_bytes(small)
+    for a, b in zip(model.predict(docs_of(DOCS)), other.predict(docs_of(DOCS))):
+        np.testing.assert_array_equal(a, b)
+    update(model, Adam(0.05))
+    assert len(model.to_bytes()) > 1.5 * len(small)
+
+
 def test_saved_weights_are_safetensors_and_damage_is_named():
     import srsly
 
