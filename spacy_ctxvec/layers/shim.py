@@ -217,7 +217,7 @@ class EncoderShim(Shim):
 
 
 def _compact(tensor: Tensor) -> Tensor:
-    """In half precision where that loses nothing, as of an encoder that came so and never learned."""
+    """In half precision where that loses nothing: an encoder that came so and never learned."""
     if not tensor.is_floating_point():
         return tensor
     half = tensor.half()
