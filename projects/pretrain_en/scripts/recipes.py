@@ -72,9 +72,7 @@ RECIPES = {
     "log_uniform": Recipe("log-uniform candidates", changes=training(sampler="log_uniform")),
     "adaptive": Recipe("adaptive softmax", changes=training(softmax="adaptive")),
     "full": Recipe("full softmax", changes=training(softmax="full")),
-    "cosine": Recipe("cosine schedule", changes=training(schedule="cosine")),
     "small_batch": Recipe("2,048 tokens a step", changes=training(batch_tokens=2048)),
-    "float32": Recipe("float32", changes=training(precision="float32")),
     "projected": Recipe(
         "clipped LSTMs of 364 cells, projected to 160: as many multiply-adds",
         changes={
