@@ -18,9 +18,10 @@ from spacy_ctxvec.layers.scalar_mix import settings_of
 from spacy_ctxvec.pipe.component import Ctxvec
 from spacy_ctxvec.pipe.linking import nodes
 
-SYSTEMS = ("hash", "hash_glove", "top", "mean", "mix")
+SYSTEMS = ("hash", "hash_glove", "top", "mean", "mix", "mix_glove", "all")
+STATIC = ("hash_glove", "mix_glove", "all")
 TASKS = {"wikigold": ["ner"], "ewt": ["tagger", "parser"], "emobank": ["textcat"]}
-MODES = {"top": "top", "mean": "mean", "mix": "learned"}
+MODES = {"top": "top", "mean": "mean", "mix": "learned", "mix_glove": "learned", "all": "learned"}
 
 
 @pytest.fixture
@@ -32,10 +33,12 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_representation_makes_a_pipeline(load: Load, task: str, system: str, tmp_path: Path):
     config = load("representations").training(task, 0, system, 1, tmp_path, tmp_path).config
-    assert bool(config["paths"].get("vectors")) == (system == "hash_glove")
+    assert bool(config["paths"].get("vectors")) == (system in STATIC)
     assert config["system"]["seed"] == 1
     nlp = load_model_from_config(Config(config).interpolate(), auto_fill=True)
     assert [name for name in nlp.pipe_names if name not in ("ctxvec", "tok2vec")] == TASKS[task]
+    static = [node for _, pipe in nlp.pipeline for node in nodes(pipe) if "static" in node.name]
+    assert bool(static) == (system in STATIC)
     encoders = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)]
     assert len(encoders) == (system in MODES) and all(pipe.frozen for pipe in encoders)
     mixes = [node for _, pipe in nlp.pipeline for node in nodes(pipe) if node.name == "ctxvec_mix"]

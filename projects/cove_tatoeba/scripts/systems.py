@@ -64,16 +64,27 @@ def system_config(task: str, encoders: Mapping[str, Path], vectors: Path) -> Con
     """A head over static vectors and frozen encoders, without its data."""
     config, pieces = head_config(task), _read(CONFIGS / "systems.cfg")
     tok2vec: dict[str, Any] = pieces["tok2vec"]
+    listeners: dict[str, Any] = {}
     for name, folder in encoders.items():
         width = f"${{components.{name}.model.width}}"
-        listener = {**pieces["listener"], "width": width, "upstream": name}
-        tok2vec["embed"]["*"]["sources"][PLACES[name]] = listener
+        listeners[PLACES[name]] = {**pieces["listener"], "width": width, "upstream": name}
         config["components"][name] = pieces["components"][name]
         set_encoder(config, folder, name, path=name)
-    config["components"][HEADS[task]]["model"]["tok2vec"] = tok2vec
+    config["components"][HEADS[task]]["model"]["tok2vec"] = {
+        **tok2vec,
+        "embed": static_beside(listeners),
+    }
     config["nlp"]["pipeline"] = [*encoders, HEADS[task]]
     config["paths"]["vectors"] = str(vectors.resolve())
     return config
+
+
+def static_beside(sources: Mapping[str, Any]) -> dict[str, Any]:
+    """What embeds words: static vectors and these other sources of `Concat.v1`, reduced to the
+    width of the window layers."""
+    embed: dict[str, Any] = _read(CONFIGS / "systems.cfg")["tok2vec"]["embed"]
+    embed["*"]["sources"].update(sources)
+    return embed
 
 
 def head_config(task: str) -> Config:

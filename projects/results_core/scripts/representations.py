@@ -12,7 +12,7 @@ from thinc.api import Config
 # isort: split
 from cells import PROJECT as NER_PROJECT
 from parsing import parser_config
-from systems import HEADS, head_config
+from systems import HEADS, head_config, static_beside
 from trainings import CLASSES, ENTITIES, PARSE, Training, complete
 
 BASELINE = "hash_glove"
@@ -22,8 +22,10 @@ SYSTEMS = {
     "top": "biLM, top layer",
     "mean": "biLM, mean of the layers",
     "mix": "biLM, learned mix",
+    "mix_glove": "biLM, learned mix + GloVe",
+    "all": "biLM, learned mix + GloVe + hash embeddings",
 }
-MODES = {"top": "top", "mean": "mean", "mix": "learned"}
+MODES = {"top": "top", "mean": "mean", "mix": "learned", "mix_glove": "learned", "all": "learned"}
 """The `mode` of the scalar mix of each system with the frozen encoder."""
 TASKS = {
     "wikigold": ENTITIES,
@@ -32,7 +34,17 @@ TASKS = {
     "ewt": PARSE,
     "emobank": CLASSES,
 }
+STATIC = ("hash_glove", "mix_glove", "all")
+"""The systems that read static vectors."""
 MIX = "spacy-ctxvec.ScalarMix.v1"
+LISTENER = "spacy-ctxvec.Listener.v1"
+HASH = {
+    "@architectures": "spacy.MultiHashEmbed.v2",
+    "width": 96,
+    "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
+    "rows": [2000, 1000, 1000, 1000],
+    "include_static_vectors": False,
+}
 CACHE_MB = 1500
 
 
@@ -77,13 +89,23 @@ def system_config(task: str, system: str, vectors: Path) -> Config:
         if block.get("@architectures") == MIX:
             block["mode"] = MODES[system]
         if "pretrained_vectors" in block:
-            block["pretrained_vectors"] = system == "hash_glove"
-    if system == "hash_glove":
+            block["pretrained_vectors"] = system in STATIC
+    if reads_encoder and system in STATIC:
+        _put_static_beside(config, {"hash": HASH} if system == "all" else {})
+    if system in STATIC:
         config["paths"]["vectors"] = str(vectors.resolve())
         config["initialize"]["vectors"] = "${paths.vectors}"
     if reads_encoder:  # the same scores, sooner
         config["components"]["ctxvec"]["feature_cache"] = {"max_mb": CACHE_MB}
     return config
+
+
+def _put_static_beside(config: Config, sources: dict[str, Any]) -> None:
+    """Static vectors, and other sources, next to every listener."""
+    for block in list(_blocks(config["components"])):
+        embed = block.get("embed", {})
+        if embed.get("@architectures") == LISTENER:
+            block["embed"] = static_beside({"listener": embed, **sources})
 
 
 def _ner_config(name: str) -> Config:
