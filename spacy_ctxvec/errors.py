@@ -199,9 +199,13 @@ NOT_BILM_HDF5 = (
     "The encoder cannot be written to {path} as options JSON and HDF5: {reason}. A model folder "
     "keeps any encoder: --format native."
 )
+NO_LSTMS = (
+    "This encoder is a transformer, and what is measured here is how near LSTMs come to the limit "
+    "of the machine. Expected a biLM or an MT-LSTM."
+)
 FOR_BILMS = (
-    "This is the encoder of a translation model, and a biLM (ELMo) was expected: only biLMs have "
-    "start states and alignments."
+    "This is not a biLM but the encoder of a translation model or a transformer: only biLMs (ELMo) "
+    "have start states and alignments."
 )
 OTHER_SETTING = (
     "The weights belong to an encoder with {name} = {found}, and the [model] block says "
@@ -283,6 +287,15 @@ BAD_PAIR_SOURCE = (
 NO_BLEU = (
     "BLEU is computed by the package sacrebleu, which cannot be used: {error}. Install it with "
     "`pip install 'spacy-ctxvec[nmt]'`."
+)
+NO_TRANSFORMERS = (
+    "Transformers are read by the package transformers, which cannot be used: {error}. Install it "
+    "with `pip install transformers`; `pip install 'spacy-ctxvec[transformers]'` brings "
+    "spacy-transformers as well."
+)
+NO_FAST_TOKENIZER = (
+    "The transformer in {path} has no {name}. Expected the file that fast tokenizers are saved in: "
+    "`AutoTokenizer.from_pretrained(...).save_pretrained(...)` of transformers writes it."
 )
 NO_TOKENIZERS = (
     "Pieces of words are made by the package tokenizers, which cannot be used: {error}. Install it "

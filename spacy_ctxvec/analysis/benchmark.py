@@ -23,8 +23,10 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 from thinc.util import to_numpy
 
+from .. import errors
 from ..layers.encoder import Encoder, settings_of, shim_of
 from ..nn.precision import PREDICTED, possible
+from ..nn.transformer import Transformer
 from .facts import machine_facts
 from .products import library_pass, lstm_pass, n_operations, products_pass
 
@@ -46,11 +48,13 @@ N_LATENCIES = 300
 def measure(
     model: Encoder, sentences: Sequence[Sequence[str]], *, rounds: int, n_words: int
 ) -> dict[str, Any]:
-    """Everything, as plain data. Speeds are words a second.
+    """Everything, as plain data. Speeds are words a second. CtxvecError for a transformer.
 
     model: with its weights
     sentences: words of real text; repeated, or cut off, until there are `n_words`
     """
+    if isinstance(shim_of(model).module, Transformer):
+        raise errors.CtxvecError(errors.NO_LSTMS)
     docs = _docs(sentences, n_words)
     found = {
         "machine": {"processor": processor(), **machine_facts()},

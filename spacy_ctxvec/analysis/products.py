@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
-from ..nn.architectures import AnyEncoder
 from ..nn.bilm import BiLM
 from ..nn.kernels import turned
 from ..nn.lstm import LSTM
+from ..nn.mtlstm import MTLSTM
 from ..nn.packing import Packing
 from ..nn.parallel import can_share, run_all
 from ..types import IntArray
 
+LSTMEncoder: TypeAlias = BiLM | MTLSTM
 
-def n_operations(module: AnyEncoder, lengths: IntArray) -> int:
+
+def n_operations(module: LSTMEncoder, lengths: IntArray) -> int:
     """Multiplications and additions of the LSTMs' products over sequences of these lengths."""
     n_positions = int(_positions(module, lengths).sum())
     weights = [w for lstm in _lstms(module) for w in (lstm.weight_ih, lstm.weight_hh)]
@@ -27,7 +30,7 @@ def n_operations(module: AnyEncoder, lengths: IntArray) -> int:
     return 2 * n_positions * sum(w.numel() for w in weights)
 
 
-def lstm_pass(module: AnyEncoder, lengths: IntArray, batch_size: int) -> Callable[[], None]:
+def lstm_pass(module: LSTMEncoder, lengths: IntArray, batch_size: int) -> Callable[[], None]:
     """All layers above the word vectors, which are random."""
     width = _input_width(module)
     batches = [
@@ -42,7 +45,7 @@ def lstm_pass(module: AnyEncoder, lengths: IntArray, batch_size: int) -> Callabl
     return run
 
 
-def products_pass(module: AnyEncoder, lengths: IntArray, batch_size: int) -> Callable[[], None]:
+def products_pass(module: LSTMEncoder, lengths: IntArray, batch_size: int) -> Callable[[], None]:
     """The products of the same steps and nothing else, the directions at the same time."""
     directions = [_lstms(module.forward_lstms), _lstms(module.backward_lstms)]
     parts = list(_batches(lengths, batch_size))
@@ -59,7 +62,7 @@ def products_pass(module: AnyEncoder, lengths: IntArray, batch_size: int) -> Cal
     return run
 
 
-def library_pass(module: AnyEncoder, lengths: IntArray, batch_size: int) -> Callable[[], None]:
+def library_pass(module: LSTMEncoder, lengths: IntArray, batch_size: int) -> Callable[[], None]:
     """`torch.nn.LSTM` of the same sizes, packed: no clips, no skip connections, no characters."""
     first = _lstms(module)[0]
     hidden, output = first.weight_ih.shape[0] // 4, first.weight_hh.shape[1]
@@ -124,12 +127,12 @@ def _lstms(module: nn.Module) -> list[LSTM]:
     return [m for m in module.modules() if isinstance(m, LSTM)]
 
 
-def _input_width(module: AnyEncoder) -> int:
+def _input_width(module: LSTMEncoder) -> int:
     weight: Tensor = _lstms(module)[0].weight_ih
     return weight.shape[1]
 
 
-def _positions(module: AnyEncoder, lengths: IntArray) -> IntArray:
+def _positions(module: LSTMEncoder, lengths: IntArray) -> IntArray:
     """Steps of each sequence: a biLM reads the two sentence marks as well."""
     return lengths + 2 if isinstance(module, BiLM) else lengths
 

@@ -13,6 +13,7 @@ from ..formats.native import EncoderModel
 from ..nn import plain
 from ..nn.bilm import BiLM, BiLMConfig
 from ..nn.mtlstm import MTLSTM, MTLSTMConfig
+from ..nn.transformer import Transformer, TransformerConfig
 
 Array = NDArray[np.float32]
 # Of several lengths and scripts; a word longer than any limit, words that are spelled like marks.
@@ -29,10 +30,12 @@ def self_check(model: EncoderModel) -> float:
     """The largest difference between any numbers of the two, over some sentences: in parts of the
     largest number, where that is above 1. It is no number where one of theirs is none."""
     encoder = model.build()
-    weights = plain.arrays(model.weights)
-    if isinstance(model.config, MTLSTMConfig):
-        found, expected = _of_mtlstm(encoder, model.config, weights)
+    if isinstance(model.config, TransformerConfig):
+        found, expected = _of_transformer(encoder)
+    elif isinstance(model.config, MTLSTMConfig):
+        found, expected = _of_mtlstm(encoder, model.config, plain.arrays(model.weights))
     else:
+        weights = plain.arrays(model.weights)
         found, expected = _of_bilm(encoder, model.config, weights)
     ours, theirs = np.concatenate(found), np.concatenate(expected)
     return float(np.abs(ours - theirs).max() / max(1.0, np.abs(theirs).max()))
@@ -59,6 +62,26 @@ def _of_mtlstm(
     layers = encoder(torch.from_numpy(vectors), np.arange(n_words), _lengths())
     parts = _parted(vectors)
     return _parted(layers.numpy()), [plain.mtlstm_layers(config, weights, part) for part in parts]
+
+
+def _of_transformer(encoder: Transformer) -> tuple[list[Array], list[Array]]:
+    """The plain way is the library's, a sentence at a time, and the mean of each word's pieces."""
+    words = [encoder.pieces.ids(sentence) for sentence in SENTENCES]
+    flat = [pieces for sentence in words for pieces in sentence]
+    table = np.full((len(flat), max(map(len, flat))), -1)
+    for row, pieces in zip(table, flat):
+        row[: len(pieces)] = pieces
+    layers = encoder(torch.from_numpy(table), np.arange(len(flat)), _lengths())
+    expected = []
+    for sentence in words:
+        framed = [encoder.pieces.before, *sentence, encoder.pieces.after]
+        ids = [id_ for pieces in framed for id_ in pieces]
+        hidden = encoder.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+        rows = torch.stack(hidden, dim=2)[0, len(encoder.pieces.before) :]
+        sizes = [*map(len, sentence), len(rows) - sum(map(len, sentence))]
+        means = [part.mean(dim=0) for part in rows.split(sizes)[: len(sentence)]]
+        expected.append(torch.stack(means).numpy())
+    return _parted(layers.numpy()), expected
 
 
 def _lengths() -> Any:

@@ -17,6 +17,7 @@ from .elmo.hdf5_pair import holds_bilm, read_bilm_hdf5
 from .elmo.vocabulary import find_vocabulary
 from .native import CONFIG_FILE, WEIGHTS_FILE, EncoderModel, load_native, read_json_object
 from .tensorflow.checkpoint import MODULE, find_checkpoint, read_tf_checkpoint
+from .transformer import is_transformer, read_transformer
 from .unpacking import is_archive, unpacked
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -58,6 +59,8 @@ def _load(path: Path) -> EncoderModel:
     if not path.exists() and find_checkpoint(path) is None:
         raise errors.CtxvecError(errors.NO_MODEL_PATH.format(path=path))
     folder = path if path.is_dir() else path.parent
+    if is_transformer(folder):
+        return read_transformer(folder)
     if is_native(path):
         return load_native(folder)
     if is_allennlp(folder) and (path == folder or path.name == ALLENNLP_WEIGHTS):

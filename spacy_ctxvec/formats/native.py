@@ -26,6 +26,7 @@ from .. import errors
 from ..nn.adaptive_softmax import AnySoftmax, new_softmax
 from ..nn.architectures import CONFIGS, EncoderConfig, architecture_of, new_encoder
 from ..nn.bilm import ALIGNMENT, START_CELL, START_OUTPUT
+from ..nn.transformer import TransformerConfig
 from ..nn.vocabulary import VOCABULARY
 from .word_table import WordTable
 
@@ -68,10 +69,13 @@ class EncoderModel:
 
     def build(self) -> Any:
         """The encoder as a float32 module, in evaluation mode."""
-        with torch.device("meta"):  # sizes of a damaged file must not allocate memory
-            model = new_encoder(self.config)
-        check_sizes(model, self.weights)
-        model.to_empty(device="cpu")  # random weights would take longer than the real ones
+        if isinstance(self.config, TransformerConfig):  # has buffers that are no weights
+            model: Any = new_encoder(self.config)
+        else:
+            with torch.device("meta"):  # sizes of a damaged file must not allocate memory
+                model = new_encoder(self.config)
+            check_sizes(model, self.weights)
+            model.to_empty(device="cpu")  # random weights would take longer than the real ones
         load_weights(model, self.weights)
         return model.eval()
 

@@ -19,7 +19,7 @@ from ..types import IntArray
 from .batching import WordBatch
 from .cache import WordVectorCache
 from .encoder import INITS, Encoder, EncoderSettings, new_model
-from .fingerprint import digests
+from .fingerprint import spelling_digests
 
 # The sentence marks among the words of the cache: no word is likely to have these hashes.
 MARK_KEYS = np.array([2**64 - 2, 2**64 - 1], dtype=np.uint64)
@@ -134,8 +134,7 @@ class SpelledWords:
 
     def digests(self, batch: WordBatch) -> NDArray[np.uint8]:
         """A hash of each word's spelling, (n_words, DIGEST_BYTES)."""
-        distinct, inverse = np.unique(batch.keys, return_inverse=True)
-        return digests(batch.text(key).encode() for key in distinct.tolist())[inverse]
+        return spelling_digests(batch)
 
     def settle(self, docs: Sequence[Doc]) -> None:
         """Spellings are all that is needed."""

@@ -6,13 +6,15 @@ from typing import TypeAlias
 
 from .bilm import BiLM, BiLMConfig
 from .mtlstm import MTLSTM, MTLSTMConfig
+from .transformer import Transformer, TransformerConfig
 
-AnyEncoder: TypeAlias = BiLM | MTLSTM
-EncoderConfig: TypeAlias = BiLMConfig | MTLSTMConfig
+AnyEncoder: TypeAlias = BiLM | MTLSTM | Transformer
+EncoderConfig: TypeAlias = BiLMConfig | MTLSTMConfig | TransformerConfig
 
-CONFIGS: dict[str, type[BiLMConfig] | type[MTLSTMConfig]] = {
+CONFIGS: dict[str, type[BiLMConfig] | type[MTLSTMConfig] | type[TransformerConfig]] = {
     "bilm": BiLMConfig,
     "mtlstm": MTLSTMConfig,
+    "transformer": TransformerConfig,
 }
 
 
@@ -22,4 +24,6 @@ def architecture_of(config: EncoderConfig) -> str:
 
 def new_encoder(config: EncoderConfig) -> AnyEncoder:
     """An encoder of these sizes with random weights."""
+    if isinstance(config, TransformerConfig):
+        return Transformer(config)
     return BiLM(config) if isinstance(config, BiLMConfig) else MTLSTM(config)

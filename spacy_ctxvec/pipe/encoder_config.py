@@ -7,6 +7,7 @@ from typing import Any
 from ..layers.encoder import RANDOM
 from ..nn.architectures import EncoderConfig
 from ..nn.mtlstm import MTLSTMConfig
+from ..nn.transformer import TransformerConfig
 
 
 def encoder_block(
@@ -25,6 +26,8 @@ def encoder_block(
             "vectors": "model" if has_vectors else "vocab",
             "lower": lower,
         }
+    if isinstance(config, TransformerConfig):
+        return {"@architectures": "spacy-ctxvec.TransformerLayers.v1", **config.to_dict()}
     sizes = config.to_dict()
     state = "warm" if sizes.pop("warm") else "reset"
     return {"@architectures": "spacy-ctxvec.BiLM.v1", **sizes, "state": state, "init": RANDOM}

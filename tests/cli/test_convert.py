@@ -433,7 +433,7 @@ def test_options_that_are_for_bilms(tmp_path: Path, option: str) -> None:
     if option == "--warm-up":
         (tmp_path / "file").write_text("text", "utf8")
     result = convert(tmp_path / "cove.pth", tmp_path / "out", option, tmp_path / "file")
-    assert result.exit_code == 1 and "a biLM (ELMo) was expected" in printed(result)
+    assert result.exit_code == 1 and "only biLMs" in printed(result)
 
 
 def test_weights_of_another_start_do_not_fit(tiny_config: BiLMConfig) -> None:

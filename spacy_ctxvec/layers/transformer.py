@@ -1,0 +1,82 @@
+"""`spacy-ctxvec.TransformerLayers.v1`: a transformer behind the listeners of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+from torch import Tensor
+
+from ..formats.native import WordTable
+from ..nn.transformer import Transformer, TransformerConfig
+from ..types import IntArray
+from .batching import WordBatch
+from .encoder import RANDOM, Encoder, EncoderSettings, new_model
+from .fingerprint import spelling_digests
+
+
+def TransformerLayers_v1(
+    width: int,
+    n_layers: int,
+    settings: dict[str, Any],
+    window: int = 128,
+    max_batch_items: int = 4096,
+    precision: Literal["float32", "bfloat16"] = "float32",
+) -> Encoder:
+    """Every hidden layer of a transformer, so that each listener learns a mix of them.
+
+    Needs the library transformers. The weights come with the pipeline, or from a loader that reads
+    a folder of that library (`config.json`, `tokenizer.json`, `model.safetensors`); `spacy ctxvec
+    init-config --encoder FOLDER` writes the whole block. Without either they are random.
+
+    width, n_layers (int): Of its hidden layers.
+    settings (Dict[str, Any]): What `config.json` says, `model_type` among it.
+    window (int): Longest stretch of words read in one go; a longer doc is cut after sentences. One
+        with more pieces than the model has positions is read in parts.
+    max_batch_items (int): Words, padding included, that the encoder reads at a time.
+    precision (str): Of the products wherever the encoder does not learn.
+    RETURNS (Model[List[Doc], List[Floats3d]]): (n_tokens, n_layers + 1, width) for each doc; a
+        token's vector is the mean of its pieces', those of layer 0 are the embeddings.
+    """
+    module = Transformer(TransformerConfig(width, n_layers, dict(settings)))
+    module.set_precision(precision)
+    state = EncoderSettings(RANDOM, "reset", window, max_batch_items)
+    return new_model("ctxvec_transformer", module, WordPieces(), state)
+
+
+class WordPieces:
+    """Cuts each distinct word into the pieces that the transformer knows."""
+
+    def batch(self, docs: Sequence[Doc], window: int) -> WordBatch:
+        return WordBatch.of(docs, window)
+
+    def vectors(self, module: Transformer, batch: WordBatch) -> tuple[Tensor, IntArray]:
+        """Ids of the pieces of each distinct word, (n_distinct, n_pieces), filled up with -1; and
+        the row of each word in them."""
+        distinct, inverse = np.unique(batch.keys, return_inverse=True)
+        found = module.pieces.ids([batch.text(key) for key in distinct.tolist()])
+        ids = np.full((len(found), max(map(len, found))), -1, dtype=np.int64)
+        for row, pieces in zip(ids, found):
+            row[: len(pieces)] = pieces
+        return torch.from_numpy(ids), inverse
+
+    def digests(self, batch: WordBatch) -> NDArray[np.uint8]:
+        """A hash of each word's spelling, (n_words, DIGEST_BYTES)."""
+        return spelling_digests(batch)
+
+    def settle(self, docs: Sequence[Doc]) -> None:
+        """Spellings are all that is needed."""
+
+    def adopt(self, vectors: WordTable | None) -> None:
+        """A transformer comes without static vectors."""
+
+    @property
+    def table(self) -> None:
+        return None
+
+    def forget(self, parameter: str = "") -> None:
+        """Pieces depend on no parameter."""
