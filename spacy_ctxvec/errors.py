@@ -136,8 +136,8 @@ NOT_FOR_PIPELINE = (
     "one of them out."
 )
 NOT_AN_MTLSTM = (
-    "{path} holds a biLM. Expected the encoder of a translation model (CoVe): only that has the "
-    "layout of a .pth file; see --format."
+    "{path} does not hold the encoder of a translation model (CoVe), and only that has the layout "
+    "of a .pth file; see --format."
 )
 NO_WORDS_FILE = "--format tokens needs a file with the words, one a line: --words FILE."
 FILE_IN_USE = (
@@ -293,6 +293,14 @@ NO_TRANSFORMERS = (
     "with `pip install transformers`; `pip install 'spacy-ctxvec[transformers]'` brings "
     "spacy-transformers as well."
 )
+NO_SUCH_TRANSFORMER = (
+    "A transformer of type {found} cannot be an encoder. Expected one stack of layers over the "
+    "words of a text, as BERT, RoBERTa, DeBERTa or GPT-2 are."
+)
+NO_PIECES = (
+    "The transformer has no tokenizer yet, nor weights: it comes with both. Load a pipeline that "
+    "has them, or give the component a loader under [initialize.components]."
+)
 NO_FAST_TOKENIZER = (
     "The transformer in {path} has no {name}. Expected the file that fast tokenizers are saved in: "
     "`AutoTokenizer.from_pretrained(...).save_pretrained(...)` of transformers writes it."
@@ -301,9 +309,14 @@ NO_TOKENIZERS = (
     "Pieces of words are made by the package tokenizers, which cannot be used: {error}. Install it "
     "with `pip install 'spacy-ctxvec[nmt]'`, or set `subwords = false`."
 )
+KINDS = {
+    "bilm": "a biLM",
+    "mtlstm": "the MT-LSTM of a translation model",
+    "transformer": "a transformer",
+}
 NOT_A_BILM = (
-    "The encoder in {path} is not a biLM but the MT-LSTM of a translation model, which predicts no "
-    "words. Expected a model folder of `spacy ctxvec pretrain`, or an imported biLM."
+    "The encoder in {path} is not a biLM but {found}, which predicts no words here. Expected a "
+    "model folder of `spacy ctxvec pretrain`, or an imported biLM."
 )
 NO_TRANSLATOR_VECTORS = (
     "The model folder holds no static vectors. Name a pipeline that has those the model was "

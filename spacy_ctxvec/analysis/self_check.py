@@ -67,11 +67,8 @@ def _of_mtlstm(
 def _of_transformer(encoder: Transformer) -> tuple[list[Array], list[Array]]:
     """The plain way is the library's, a sentence at a time, and the mean of each word's pieces."""
     words = [encoder.pieces.ids(sentence) for sentence in SENTENCES]
-    flat = [pieces for sentence in words for pieces in sentence]
-    table = np.full((len(flat), max(map(len, flat))), -1)
-    for row, pieces in zip(table, flat):
-        row[: len(pieces)] = pieces
-    layers = encoder(torch.from_numpy(table), np.arange(len(flat)), _lengths())
+    table = encoder.pieces.table([word for sentence in SENTENCES for word in sentence])
+    layers = encoder(torch.from_numpy(table), np.arange(len(table)), _lengths())
     expected = []
     for sentence in words:
         framed = [encoder.pieces.before, *sentence, encoder.pieces.after]

@@ -30,7 +30,7 @@ from ..analysis.overview import (
 )
 from ..analysis.pages import write_page
 from ..assets import FOLDER
-from .opening import first_encoder, open_pipeline
+from .opening import first_encoder, load_pipeline, open_pipeline
 
 PIPELINE = "en_ctxvec_sm"
 SAMPLE = "the sample page"
@@ -62,7 +62,8 @@ def demo_cli(
 ) -> None:
     """Show how the vectors of a word change with its sentence, in the terminal and as a page."""
     source, text = read_text(file)
-    nlp = open_pipeline(model or (PIPELINE if is_package(PIPELINE) else None))
+    installed = model is None and is_package(PIPELINE)
+    nlp = load_pipeline(PIPELINE) if installed else open_pipeline(model)
     overview = look_at(nlp, first_encoder(nlp), split_paragraphs(text), source, limit)
     try:
         write_page(overview, machine_facts(), output)

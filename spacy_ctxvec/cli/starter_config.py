@@ -37,13 +37,14 @@ COMMENTS: dict[str, dict[str, tuple[str, ...]]] = {
     "components.ctxvec.feature_cache": {
         "efficiency": (
             "What a frozen encoder says of a text is kept in memory, and later epochs need not ask",
-            'it again: 6 kB a token. where = "disk" shares it with other runs.',
+            'it again: 4 bytes a number, 6 kB a token for en_sm. where = "disk" shares it with',
+            "other runs.",
         )
     },
     "components.ctxvec.model": {
         "efficiency": (
-            'precision = "int8" is faster but not exact; so is "bfloat16", where the processor',
-            "multiplies it.",
+            'precision = "bfloat16" is faster where the processor multiplies it, but not exact;',
+            'so is "int8", for LSTMs.',
         )
     },
     "training.before_update": {

@@ -42,7 +42,7 @@ def translate_cli(
         typer.Option("--vectors", help="Pipeline with vectors; default: those in the model folder"),
     ] = None,
     beam: Annotated[int, typer.Option("--beam", "-b", min=1, help="Width; 1: greedy")] = 5,
-    max_length: Annotated[int, typer.Option(min=1, help="Words of a translation at most")] = 100,
+    max_length: Annotated[int, typer.Option(min=1, help="Words, or pieces, at most")] = 100,
     length_penalty: Annotated[
         float, typer.Option(min=0.0, help="0: none; more favours longer translations")
     ] = 1.0,

@@ -59,7 +59,7 @@ def _load(path: Path) -> EncoderModel:
     if not path.exists() and find_checkpoint(path) is None:
         raise errors.CtxvecError(errors.NO_MODEL_PATH.format(path=path))
     folder = path if path.is_dir() else path.parent
-    if is_transformer(folder):
+    if is_transformer(path):
         return read_transformer(folder)
     if is_native(path):
         return load_native(folder)

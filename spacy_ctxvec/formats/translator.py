@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import errors
+from ..nn.architectures import architecture_of
 from ..nn.mtlstm import MTLSTMConfig
 from ..nn.nmt import EOS, NMTConfig, Translator
 from .native import (
@@ -78,7 +79,9 @@ def load_translation_model(folder: Path) -> TranslationModel:
     settings = read_json_object(path)
     encoder = load_native(folder)
     if not isinstance(encoder.config, MTLSTMConfig):
-        raise errors.malformed_model(folder, "encoder", "an MT-LSTM", "a biLM")
+        raise errors.malformed_model(
+            folder, "encoder", "an MT-LSTM", architecture_of(encoder.config)
+        )
     try:
         words = (folder / WORDS_FILE).read_text("utf8").split("\n")[:-1]
     except (OSError, UnicodeDecodeError) as error:

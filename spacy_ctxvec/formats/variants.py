@@ -13,6 +13,7 @@ from torch import Tensor
 from .. import errors
 from ..nn.architectures import EncoderConfig
 from ..nn.bilm import ALIGNMENT, START_CELL, START_OUTPUT, BiLMConfig
+from ..nn.transformer import TransformerConfig
 from ..nn.warm_start import warm_start
 from .native import EncoderModel, no_statistics
 
@@ -27,17 +28,24 @@ def fitted(model: EncoderModel, config: EncoderConfig) -> EncoderModel:
 
     CtxvecError for a setting that differs, and that would silently give other layers.
     """
+    if isinstance(model.config, TransformerConfig) and isinstance(config, TransformerConfig):
+        theirs, ours = model.config.settings, config.settings
+        for name in sorted(theirs.keys() | ours.keys()):
+            _check_setting(f"settings.{name}", theirs.get(name), ours.get(name))
     if not isinstance(model.config, BiLMConfig) or not isinstance(config, BiLMConfig):
         return model
     for name in UNSEEN:
-        found, expected = getattr(model.config, name), getattr(config, name)
-        if found != expected:
-            values = {"found": json.dumps(found), "expected": json.dumps(expected)}
-            raise errors.CtxvecError(errors.OTHER_SETTING.format(name=name, **values))
+        _check_setting(name, getattr(model.config, name), getattr(config, name))
     if config.warm and not model.config.warm:
         raise errors.CtxvecError(errors.NO_START_STATE)
     model = model if config.warm else cold(model)
     return with_forget_bias(model, config.forget_bias)
+
+
+def _check_setting(name: str, found: object, expected: object) -> None:
+    if found != expected:
+        values = {"found": json.dumps(found), "expected": json.dumps(expected)}
+        raise errors.CtxvecError(errors.OTHER_SETTING.format(name=name, **values))
 
 
 def with_forget_bias(model: EncoderModel, forget_bias: float) -> EncoderModel:

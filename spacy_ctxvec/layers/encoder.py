@@ -105,7 +105,8 @@ def _layers(model: Encoder, batch: WordBatch) -> Floats3d:
         vectors, index = shim.inputs.vectors(shim.module, batch)
     # Cheaper still, but its tensors are of no use to training; so vectors that are kept, and
     # states that are carried on, are none of them.
-    with torch.inference_mode(settings.state != "carry"), torch.no_grad():
+    keeps = settings.state == "carry" or shim.module.keeps_tensors
+    with torch.inference_mode(not keeps), torch.no_grad():
         while True:
             try:
                 flat = shim.module(vectors, index, batch.lengths, _groups(model, batch, vectors))

@@ -31,7 +31,7 @@ def TransformerLayers_v1(
 
     Needs the library transformers. The weights come with the pipeline, or from a loader that reads
     a folder of that library (`config.json`, `tokenizer.json`, `model.safetensors`); `spacy ctxvec
-    init-config --encoder FOLDER` writes the whole block. Without either they are random.
+    init-config --encoder FOLDER` writes the whole block. Without either nothing can be read.
 
     width, n_layers (int): Of its hidden layers.
     settings (Dict[str, Any]): What `config.json` says, `model_type` among it.
@@ -58,11 +58,8 @@ class WordPieces:
         """Ids of the pieces of each distinct word, (n_distinct, n_pieces), filled up with -1; and
         the row of each word in them."""
         distinct, inverse = np.unique(batch.keys, return_inverse=True)
-        found = module.pieces.ids([batch.text(key) for key in distinct.tolist()])
-        ids = np.full((len(found), max(map(len, found))), -1, dtype=np.int64)
-        for row, pieces in zip(ids, found):
-            row[: len(pieces)] = pieces
-        return torch.from_numpy(ids), inverse
+        words = [batch.text(key) for key in distinct.tolist()]
+        return torch.from_numpy(module.pieces.table(words)), inverse
 
     def digests(self, batch: WordBatch) -> NDArray[np.uint8]:
         """A hash of each word's spelling, (n_words, DIGEST_BYTES)."""

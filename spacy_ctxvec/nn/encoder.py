@@ -21,7 +21,10 @@ class Encoder(nn.Module):
         a mix standardises its layers with
     dropout: in training, the share of numbers that are zeroed before each LSTM
     precision: one of `PREDICTED`, that of the LSTMs' products where no gradient is recorded
+    keeps_tensors: whether tensors made in one call are used in later ones
     """
+
+    keeps_tensors = False
 
     layer_mean: Tensor
     layer_deviation: Tensor

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
+import numpy as np
+
 from .. import errors
+from ..types import IntArray
 from .vocabulary import WithVocabulary
 
+UNKNOWN = ("<unk>", "[UNK]")
 MAX_PIECES = 32  # of a word: what is longer than that is no word, and would push others out
 
 
@@ -26,36 +31,69 @@ class Pieces(WithVocabulary):
         self.after: list[int] = []
         self._tokenizer: Any = None
         self._unknown = 0
+        self._marks: set[int] = set()
+        self._prefix = ""
 
     def ids(self, words: Sequence[str]) -> list[list[int]]:
-        """1 to `MAX_PIECES` ids of each word; those of a word with more are the first ones."""
-        found = self._encoded([[word] for word in words])
-        return [ids[:MAX_PIECES] or [self._unknown] for ids in found]
+        """1 to `MAX_PIECES` ids of each word; those of a word with more are the first ones.
+
+        CtxvecError where no tokenizer has come yet.
+        """
+        if self._tokenizer is None:
+            raise errors.CtxvecError(errors.NO_PIECES)
+        return [
+            [self._unknown if id_ in self._marks else id_ for id_ in ids[:MAX_PIECES]]
+            or [self._unknown]
+            for ids in self._encoded([[self._prefix + word] for word in words])
+        ]
+
+    def table(self, words: Sequence[str]) -> IntArray:
+        """The same as one array (n_words, n_pieces), filled up with -1."""
+        found = self.ids(words)
+        ids = np.full((len(found), max(map(len, found), default=0)), -1, dtype=np.int64)
+        for row, pieces in zip(ids, found):
+            row[: len(pieces)] = pieces
+        return ids
 
     def _index(self, text: str) -> None:
+        if not text:
+            return
         description = json.loads(text)
         description |= {"padding": None, "truncation": None}
-        for step in _steps(description.get("pre_tokenizer")):
-            if "add_prefix_space" in step:  # every word is one, not the rest of the one before
-                step["add_prefix_space"] = True
+        self._prefix = _mark_words(description.get("pre_tokenizer"))
         library = _library()
         self._tokenizer = library.Tokenizer.from_str(json.dumps(description))
         (bare,), (framed,) = (self._encoded([["a"]], marks=marks) for marks in (False, True))
         start = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
         self.before, self.after = framed[:start], framed[start + len(bare) :]
-        unknown = description["model"].get("unk_token")
-        self._unknown = self._tokenizer.token_to_id(unknown or "") or 0
+        added = self._tokenizer.get_added_tokens_decoder()
+        self._marks = {id_ for id_, token in added.items() if token.special}
+        self._unknown = self._unknown_id(description["model"])
+
+    def _unknown_id(self, model: dict[str, Any]) -> int:
+        """Of the unknown word; tokenizers of bytes know all and may have none, then any word's."""
+        names = (model.get("unk_token"), *UNKNOWN)
+        named = [self._tokenizer.token_to_id(name) for name in names if name]
+        any_word = next(i for i in count() if i not in self._marks)
+        return next(id_ for id_ in (model.get("unk_id"), *named, any_word) if id_ is not None)
 
     def _encoded(self, texts: list[list[str]], *, marks: bool = False) -> list[list[int]]:
         found = self._tokenizer.encode_batch(texts, is_pretokenized=True, add_special_tokens=marks)
         return [encoding.ids for encoding in found]
 
 
-def _steps(pre_tokenizer: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """A step of a tokenizer, or those that it is a sequence of."""
-    if pre_tokenizer is None:
-        return []
-    return pre_tokenizer.get("pretokenizers", [pre_tokenizer])
+def _mark_words(pre_tokenizer: dict[str, Any] | None) -> str:
+    """Have every word read as one, and not as the rest of the word before, which is what tokenizers
+    of running text take a word without a space for. What has to stand before each word, for it."""
+    step = pre_tokenizer or {}
+    if step.get("type") == "ByteLevel":
+        step["add_prefix_space"] = True
+    steps = step.get("pretokenizers", [step])
+    for one in steps:
+        if one.get("type") == "Metaspace":
+            one["prepend_scheme"] = "always"
+    is_byte_level = any(one.get("type") == "ByteLevel" for one in steps)
+    return " " if is_byte_level and step.get("type") == "Sequence" else ""
 
 
 def _library() -> Any:

@@ -60,23 +60,29 @@ class Transformer(Encoder):
     threads would see.
     """
 
+    keeps_tensors = True
+
     def __init__(self, config: TransformerConfig):
         super().__init__(config.n_outputs, config.width)
         self.config = config
         self.pieces = Pieces()
-        self.model = new_model(config).eval()
-        positions = getattr(self.model.config, "max_position_embeddings", MAX_POSITIONS)
-        self.max_positions = positions - SPARE_POSITIONS
+        self.model: Any = new_model(config).eval()
+        positions = getattr(self.model.config, "max_position_embeddings", 0)
+        self.max_positions = (positions if positions > 0 else MAX_POSITIONS) - SPARE_POSITIONS
 
     def set_trainable(self, first: int) -> None:
-        """Let layers `first` and above learn; 0 are the embeddings."""
-        self.model.requires_grad_(first == 0)
-        for layer, module in enumerate(self._layers(), start=1):
+        """Let layers `first` and above learn; 0 are the embeddings. Layers that share their weights
+        all learn, whatever `first`."""
+        layers = self._layers()
+        self.model.requires_grad_(first == 0 or not layers)
+        self.model.get_input_embeddings().requires_grad_(first == 0)
+        for layer, module in enumerate(layers, start=1):
             module.requires_grad_(layer >= first)
 
-    def _layers(self) -> nn.ModuleList:
+    def _layers(self) -> list[nn.Module]:
+        """None where a layer is used several times."""
         lists = (m for m in self.model.modules() if isinstance(m, nn.ModuleList))
-        return next(m for m in lists if len(m) == self.config.n_layers)
+        return next((list(m) for m in lists if len(m) == self.config.n_layers), [])
 
     def reads_rectangles(self, vectors: Tensor) -> bool:
         """Sequences that are read together are all as long as the longest."""
@@ -125,10 +131,8 @@ class Transformer(Encoder):
         mask = np.arange(ids.shape[1]) < total[:, None]
         hidden = self._hidden(torch.from_numpy(ids), torch.from_numpy(mask))
         pieces = hidden[torch.from_numpy(row), torch.from_numpy(column)]
-        word = torch.from_numpy(np.repeat(np.arange(len(n_pieces)), n_pieces))
-        sums = pieces.new_zeros(len(n_pieces), *pieces.shape[1:])
-        sums = sums.index_add(0, word.to(pieces.device), pieces)
-        return sums / torch.from_numpy(n_pieces).to(pieces)[:, None, None]
+        counts = torch.from_numpy(n_pieces).to(pieces.device)
+        return torch.segment_reduce(pieces, "mean", lengths=counts, axis=0)
 
     def _hidden(self, ids: Tensor, mask: Tensor) -> Tensor:
         """(n_sequences, n_positions, n_layers + 1, width), in float32."""
@@ -170,20 +174,37 @@ def fitting(n_pieces: IntArray, lengths: IntArray, room: int) -> tuple[IntArray,
     return np.array(parts), np.array(sequences)
 
 
-def new_model(config: TransformerConfig) -> nn.Module:
+def new_model(config: TransformerConfig) -> Any:
     """The model with random weights; CtxvecError without the library, or for other sizes."""
     library = transformers_library()
     settings = dict(config.settings)
     kind = settings.pop(MODEL_TYPE)
     try:
         found = library.AutoConfig.for_model(kind, **settings)
-        model = library.AutoModel.from_config(found)
+        check_kind(found)
+        model = library.AutoModel.from_config(found, trust_remote_code=False)
     except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, errors.CtxvecError):
+            raise
         raise bad_setting("settings", str(error), "those of a model that can be built") from error
     for name, field in (("hidden_size", "width"), ("num_hidden_layers", "n_layers")):
         check(
             config, field, getattr(config, field) == getattr(found, name), f"as in settings.{name}"
         )
+    return without_pooler(model).float()
+
+
+def check_kind(found: Any) -> None:
+    """CtxvecError for what is not one stack of layers over the words of a text."""
+    sizes = all(hasattr(found, name) for name in ("hidden_size", "num_hidden_layers"))
+    if found.is_encoder_decoder or not sizes:
+        raise errors.CtxvecError(errors.NO_SUCH_TRANSFORMER.format(found=found.model_type))
+
+
+def without_pooler(model: Any) -> Any:
+    """The vector of a whole text is not read, and checkpoints may not have what makes it."""
+    if isinstance(getattr(model, "pooler", None), nn.Module):
+        model.pooler = None
     return model
 
 

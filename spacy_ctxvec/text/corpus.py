@@ -39,7 +39,10 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """See the module's text. Ids of a piece are read with `piece`, and mapped if `recoded`."""
+    """See the module's text. Ids of a piece are read with `piece`, and mapped if `recoded`.
+
+    uncut: of a corpus whose words were cut into pieces (`text.subwords`), the one with the words
+    """
 
     types: list[str]
     counts: IntArray
@@ -49,6 +52,7 @@ class Corpus:
     meta: dict[str, Any]
     folder: Path | None = None
     mapping: NDArray[np.int32] | None = None
+    uncut: Corpus | None = None
 
     @classmethod
     def open(cls, folder: Path) -> Corpus:

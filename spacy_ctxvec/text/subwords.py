@@ -21,11 +21,12 @@ from .corpus import SPECIALS, UNKNOWN_ID, Corpus
 JOINER = "\uffed"
 UNKNOWN = SPECIALS[UNKNOWN_ID]
 WORDS_AT_ONCE = 100_000
+LONGEST_WORD = 1000  # characters
 
 
 class Subwords:
-    """Cuts words into `pieces`. A word with the joiner, or with characters that no piece has, is
-    the unknown word.
+    """Cuts words into `pieces`. A word with the joiner, with characters that no piece has, or of
+    more than `LONGEST_WORD` is the unknown word.
 
     CtxvecError without the package tokenizers.
     """
@@ -35,7 +36,10 @@ class Subwords:
         vocabulary = {piece: i for i, piece in enumerate(self.pieces)}
         vocabulary.setdefault(UNKNOWN, len(vocabulary))
         self._model = _library().models.WordPiece(
-            vocabulary, unk_token=UNKNOWN, continuing_subword_prefix=JOINER
+            vocabulary,
+            unk_token=UNKNOWN,
+            continuing_subword_prefix=JOINER,
+            max_input_chars_per_word=LONGEST_WORD,
         )
 
     @classmethod
@@ -50,14 +54,17 @@ class Subwords:
             library.models.WordPiece({}, unk_token=UNKNOWN, continuing_subword_prefix=JOINER)
         )
         tokenizer.pre_tokenizer = library.pre_tokenizers.Split(" ", "removed")
+        characters = sorted({character for word in counts for character in word} - {JOINER})
         trainer = library.trainers.WordPieceTrainer(
-            vocab_size=n_pieces, continuing_subword_prefix=JOINER, show_progress=False
+            vocab_size=n_pieces,
+            # Both, in this order: the library would number them by chance.
+            special_tokens=[prefix + c for prefix in ("", JOINER) for c in characters],
+            continuing_subword_prefix=JOINER,
+            show_progress=False,
         )
         tokenizer.train_from_iterator(_repeated(counts), trainer)
         vocabulary = tokenizer.get_vocab()
-        pieces = sorted(vocabulary, key=vocabulary.__getitem__)
-        characters = [piece for piece in pieces if len(piece) == 1]
-        return cls(list(dict.fromkeys(pieces + [JOINER + character for character in characters])))
+        return cls(sorted(vocabulary, key=vocabulary.__getitem__))
 
     def cut_word(self, word: str) -> list[str]:
         return [UNKNOWN] if JOINER in word else [t.value for t in self._model.tokenize(word)]
@@ -84,6 +91,7 @@ class Subwords:
             shard_starts=[0],
             folder=None,
             mapping=None,
+            uncut=corpus,
         )
 
 

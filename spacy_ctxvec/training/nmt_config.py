@@ -20,6 +20,7 @@ class NMTTrainingConfig(TrainingConfig):
     batch_pairs: pairs of a step
     label_smoothing: share of a prediction's target that is spread over all words
     beam: width of the search that evaluations translate with; 1 is greedy
+    max_length: words of a translation at most, or pieces of words
     """
 
     CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {

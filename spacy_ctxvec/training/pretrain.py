@@ -18,6 +18,7 @@ from ..checks import check
 from ..formats.detect import load_model
 from ..formats.native import SOFTMAX_FILE, EncoderModel, load_softmax, save_native, save_softmax
 from ..nn.adaptive_softmax import AnySoftmax, new_softmax
+from ..nn.architectures import architecture_of
 from ..nn.bilm import BiLM, BiLMConfig
 from ..text.building import build_corpus
 from ..text.corpus import Corpus
@@ -246,7 +247,8 @@ def load_language_model(folder: Path) -> tuple[EncoderModel, AnySoftmax, list[st
 def bilm_sizes(model: EncoderModel, path: Path) -> BiLMConfig:
     """Of a model that has to be a biLM; CtxvecError where it is another encoder."""
     if not isinstance(model.config, BiLMConfig):
-        raise errors.CtxvecError(errors.NOT_A_BILM.format(path=path))
+        found = errors.KINDS[architecture_of(model.config)]
+        raise errors.CtxvecError(errors.NOT_A_BILM.format(path=path, found=found))
     return model.config
 
 

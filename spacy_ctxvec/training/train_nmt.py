@@ -66,7 +66,8 @@ class NMTRunConfig:
     max_tokens: pairs with more on either side are left out
     n_target_words, min_count: the target words that the model knows: so many of the most frequent
         ones, each seen so often
-    subwords: whether target words are cut into `n_target_words` pieces, and then all known
+    subwords: whether target words are cut into about `n_target_words` pieces, settled when the run
+        begins, so that those of known characters are known; `min_count` plays no part then
     """
 
     name: str

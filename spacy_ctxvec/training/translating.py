@@ -166,12 +166,12 @@ def evaluate_translation(
 
 
 def sentences_of(pairs: PairCorpus, numbers: Sequence[int]) -> tuple[Sentences, Sentences]:
-    """The words of some pairs, source and target; those that are cut into pieces are joined."""
+    """The words of some pairs, source and target, whatever pieces the latter are cut into."""
     source, target = (
         [[side.types[i] for i in side.piece(number)] for number in numbers]
-        for side in (pairs.source, pairs.target)
+        for side in (pairs.source, pairs.target.uncut or pairs.target)
     )
-    return source, list(map(joined, target))
+    return source, target
 
 
 def bleu_of(

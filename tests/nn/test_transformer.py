@@ -38,11 +38,9 @@ def model(folder: Path) -> Transformer:
 def inputs(model: Transformer, words: list[str]) -> tuple[torch.Tensor, np.ndarray]:
     """`vectors` and `index` as `forward` takes them."""
     distinct = sorted(set(words))
-    found = model.pieces.ids(distinct)
-    ids = np.full((len(found), max(map(len, found))), -1)
-    for row, pieces in zip(ids, found):
-        row[: len(pieces)] = pieces
-    return torch.from_numpy(ids), np.array([distinct.index(word) for word in words])
+    return torch.from_numpy(model.pieces.table(distinct)), np.array(
+        [distinct.index(word) for word in words]
+    )
 
 
 def layers_of(model: Transformer, sentences: list[list[str]], **options) -> torch.Tensor:
@@ -132,6 +130,7 @@ def test_parts_fit_and_lose_nothing(sequences: list[list[int]]) -> None:
         (8, 3, {}, "settings.num_hidden_layers"),
         (8, 2, {"model_type": "no such"}, "settings"),
         (8, 2, {"num_attention_heads": 3}, "settings"),
+        (8, 2, {"is_encoder_decoder": True}, "of type bert"),
     ],
 )
 def test_settings_that_do_not_fit(width: int, n_layers: int, settings: dict, said: str) -> None:
@@ -146,3 +145,25 @@ def test_a_tokenizer_goes_with_the_weights(folder: Path, model: Transformer) -> 
     other.load_state_dict(model.pieces.state_dict())
     assert other.ids(["unseen"]) == model.pieces.ids(["unseen"])
     assert as_bytes(other.text).tolist() == model.pieces.vocabulary.tolist()
+
+
+def test_nothing_is_read_without_a_tokenizer() -> None:
+    with pytest.raises(CtxvecError, match="no tokenizer yet"):
+        Pieces().ids(["a"])
+
+
+def test_words_that_are_spelled_like_marks_are_none(model: Transformer) -> None:
+    found = model.pieces.ids(["</s>", "[CLS]", "<pad>", "[SEP]"])
+    marks = {*model.pieces.before, *model.pieces.after}
+    assert not marks & {id_ for ids in found for id_ in ids}
+
+
+def test_layers_that_share_their_weights_learn_together() -> None:
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2}
+    more = {"vocab_size": 20, "embedding_size": 4, "intermediate_size": 12}
+    model = Transformer(TransformerConfig(8, 2, {"model_type": "albert", **sizes, **more}))
+    model.set_trainable(2)
+    learns = {n for n, parameter in model.named_parameters() if parameter.requires_grad}
+    assert learns and not any("word_embeddings" in name for name in learns)
+    model.set_trainable(0)
+    assert all(parameter.requires_grad for parameter in model.model.parameters())

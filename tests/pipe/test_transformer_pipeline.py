@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import spacy
 import torch
 from printing import printed
+from safetensors.torch import load_file, save_file
 from spacy.cli._util import app
 from spacy.cli.train import train
 from spacy.language import Language
@@ -22,6 +24,8 @@ from spacy_ctxvec.cli.opening import open_pipeline, pipeline_around
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.detect import load_model
 from spacy_ctxvec.formats.native import load_native, save_native
+from spacy_ctxvec.formats.transformer import is_transformer
+from spacy_ctxvec.formats.variants import fitted
 from spacy_ctxvec.layers.scalar_mix import layer_weights
 
 pytest.importorskip("transformers", reason="needs the package transformers")
@@ -142,3 +146,25 @@ def test_a_copy_in_the_packages_own_format_checks_itself(folder: Path, tmp_path:
     assert info.exit_code == 0 and "parameters" in printed(info)
     refused = CliRunner().invoke(app, ["ctxvec", "benchmark", str(tmp_path / "native")])
     assert refused.exit_code == 1 and "transformer" in printed(refused)
+
+
+def test_missing_weights_and_other_settings_are_named(folder: Path, tmp_path: Path) -> None:
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    (name,) = [name for name in weights if name.endswith("layer.1.output.dense.weight")]
+    missing = {key: value for key, value in weights.items() if key != name}
+    save_file(missing, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CtxvecError, match=r"layer\.1\.output\.dense\.weight"):
+        load_model(tmp_path)
+    model = load_model(folder)
+    other = replace(model.config, settings={**model.config.settings, "num_attention_heads": 4})
+    with pytest.raises(CtxvecError, match=r"settings\.num_attention_heads = 2"):
+        fitted(model, other)
+
+
+def test_a_file_beside_a_transformer_is_not_taken_for_it(folder: Path, tmp_path: Path) -> None:
+    assert is_transformer(folder) and is_transformer(folder / "model.safetensors")
+    (tmp_path / "config.json").write_bytes((folder / "config.json").read_bytes())
+    (tmp_path / "other.pth").write_bytes(b"nothing")
+    assert not is_transformer(tmp_path / "other.pth")

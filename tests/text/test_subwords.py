@@ -65,6 +65,19 @@ def test_a_corpus_in_pieces() -> None:
     assert corpus.lengths.sum() == corpus.n_tokens == len(ids)
 
 
+def test_what_is_cut_is_still_there_as_it_was() -> None:
+    words = Corpus.in_memory([["haus", "übers", "haus"]])
+    found = SUBWORDS.cut(words).recoded(["<S>", "</S>", "<UNK>", "haus"]).uncut
+    assert found is words
+
+
+def test_pieces_are_numbered_in_one_way() -> None:
+    """By a library that numbers some of them by chance, if it is let."""
+    characters = sorted(set("".join(COUNTS)))
+    expected = [*characters, *(JOINER + character for character in characters)]
+    assert SUBWORDS.pieces[: len(expected)] == expected
+
+
 def test_held_out_text_takes_the_ids_of_training() -> None:
     train = SUBWORDS.cut(Corpus.in_memory([["haus", "haus", "boot"]]))
     heldout = SUBWORDS.cut(Corpus.in_memory([["boot", "boot", "haus"]])).recoded(train.types)
