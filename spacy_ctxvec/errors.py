@@ -136,8 +136,8 @@ NOT_FOR_PIPELINE = (
     "one of them out."
 )
 NOT_AN_MTLSTM = (
-    "{path} does not hold the encoder of a translation model (CoVe), and only that has the layout "
-    "of a .pth file; see --format."
+    "{path} holds {found}. Expected the encoder of a translation model (CoVe): only that has the "
+    "layout of a .pth file; see --format."
 )
 NO_WORDS_FILE = "--format tokens needs a file with the words, one a line: --words FILE."
 FILE_IN_USE = (

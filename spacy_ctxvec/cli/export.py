@@ -40,6 +40,7 @@ from ..formats.native import (
 )
 from ..layers.encoder import ensure_weights, shim_of
 from ..layers.static_words import StaticWords
+from ..nn.architectures import architecture_of
 from ..nn.mtlstm import MTLSTMConfig
 from ..training.curve import CURVE
 from ..training.pretrain import model_folder
@@ -179,7 +180,8 @@ def export_file(name: str, out: Path, form: Format, words: Path | None, force: b
         save_token_vectors(model, words, out)
         return
     if not isinstance(model.config, MTLSTMConfig):
-        raise errors.CtxvecError(errors.NOT_AN_MTLSTM.format(path=name))
+        found = errors.KINDS[architecture_of(model.config)]
+        raise errors.CtxvecError(errors.NOT_AN_MTLSTM.format(path=name, found=found))
     data = io.BytesIO()
     torch.save(pth_arrays(model), data)
     out.parent.mkdir(parents=True, exist_ok=True)

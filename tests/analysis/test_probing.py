@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from spacy.tokens import Doc
+from thinc.util import fix_random_seed
 from toys import blank_with_encoder
 
 from spacy_ctxvec.analysis.probing import linear_probe, word_layers
 from spacy_ctxvec.analysis.senses import read_senses, sense_scores
 from spacy_ctxvec.errors import CtxvecError
 
+fix_random_seed(0)
 NLP = blank_with_encoder()
 NLP.initialize()
 MODEL = NLP.get_pipe("ctxvec").model
