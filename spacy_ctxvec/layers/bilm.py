@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from spacy.tokens import Doc
 from torch import Tensor
 
 from .. import errors
-from ..formats.native import WordTable
 from ..nn.bilm import BiLM, BiLMConfig
 from ..types import IntArray
 from .batching import WordBatch
 from .cache import WordVectorCache
 from .encoder import INITS, Encoder, EncoderSettings, new_model
-from .fingerprint import spelling_digests
+from .spelling import BySpelling
 
 # The sentence marks among the words of the cache: no word is likely to have these hashes.
 MARK_KEYS = np.array([2**64 - 2, 2**64 - 1], dtype=np.uint64)
@@ -98,7 +94,7 @@ def BiLM_v1(
     return new_model("ctxvec_bilm", module, SpelledWords(cache_size), settings)
 
 
-class SpelledWords:
+class SpelledWords(BySpelling):
     """Finds the token layer of each distinct word from its spelling, once while it is remembered.
 
     Exact: whatever changes the character encoder empties the cache.
@@ -106,9 +102,6 @@ class SpelledWords:
 
     def __init__(self, cache_size: int):
         self.cache = WordVectorCache(cache_size)
-
-    def batch(self, docs: Sequence[Doc], window: int) -> WordBatch:
-        return WordBatch.of(docs, window)
 
     def vectors(self, module: BiLM, batch: WordBatch) -> tuple[Tensor, IntArray]:
         """Token layer of the sentence marks and each distinct word, and the row of each word in it.
@@ -131,20 +124,6 @@ class SpelledWords:
         else:
             vectors = self.cache.vectors(keys, compute)
         return vectors, inverse + len(MARK_KEYS)
-
-    def digests(self, batch: WordBatch) -> NDArray[np.uint8]:
-        """A hash of each word's spelling, (n_words, DIGEST_BYTES)."""
-        return spelling_digests(batch)
-
-    def settle(self, docs: Sequence[Doc]) -> None:
-        """Spellings are all that is needed."""
-
-    def adopt(self, vectors: WordTable | None) -> None:
-        """A model of spellings comes without vectors."""
-
-    @property
-    def table(self) -> None:
-        return None
 
     def forget(self, parameter: str = TOKEN_ENCODERS[0]) -> None:
         """Called where `parameter` has changed."""

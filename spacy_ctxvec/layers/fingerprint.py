@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..nn.architectures import AnyEncoder, architecture_of
-from .batching import WordBatch
 
 DIGEST_BYTES = 16
 STATISTICS = ("layer_mean", "layer_deviation")  # measured at any time, and read by no layer
@@ -25,12 +24,6 @@ def digests(contents: Iterable[bytes]) -> NDArray[np.uint8]:
     """(n, DIGEST_BYTES)"""
     joined = b"".join(map(digest, contents))
     return np.frombuffer(joined, dtype=np.uint8).reshape(-1, DIGEST_BYTES)
-
-
-def spelling_digests(batch: WordBatch) -> NDArray[np.uint8]:
-    """A hash of the spelling of each word, (n_words, DIGEST_BYTES)."""
-    distinct, inverse = np.unique(batch.keys, return_inverse=True)
-    return digests(batch.text(key).encode() for key in distinct.tolist())[inverse]
 
 
 def fingerprint_of(module: AnyEncoder) -> str:

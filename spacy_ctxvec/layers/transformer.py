@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from spacy.tokens import Doc
 from torch import Tensor
 
-from ..formats.native import WordTable
 from ..nn.transformer import Transformer, TransformerConfig
 from ..types import IntArray
 from .batching import WordBatch
 from .encoder import RANDOM, Encoder, EncoderSettings, new_model
-from .fingerprint import spelling_digests
+from .spelling import BySpelling
 
 
 def TransformerLayers_v1(
@@ -48,11 +44,8 @@ def TransformerLayers_v1(
     return new_model("ctxvec_transformer", module, WordPieces(), state)
 
 
-class WordPieces:
+class WordPieces(BySpelling):
     """Cuts each distinct word into the pieces that the transformer knows."""
-
-    def batch(self, docs: Sequence[Doc], window: int) -> WordBatch:
-        return WordBatch.of(docs, window)
 
     def vectors(self, module: Transformer, batch: WordBatch) -> tuple[Tensor, IntArray]:
         """Ids of the pieces of each distinct word, (n_distinct, n_pieces), filled up with -1; and
@@ -60,20 +53,6 @@ class WordPieces:
         distinct, inverse = np.unique(batch.keys, return_inverse=True)
         words = [batch.text(key) for key in distinct.tolist()]
         return torch.from_numpy(module.pieces.table(words)), inverse
-
-    def digests(self, batch: WordBatch) -> NDArray[np.uint8]:
-        """A hash of each word's spelling, (n_words, DIGEST_BYTES)."""
-        return spelling_digests(batch)
-
-    def settle(self, docs: Sequence[Doc]) -> None:
-        """Spellings are all that is needed."""
-
-    def adopt(self, vectors: WordTable | None) -> None:
-        """A transformer comes without static vectors."""
-
-    @property
-    def table(self) -> None:
-        return None
 
     def forget(self, parameter: str = "") -> None:
         """Pieces depend on no parameter."""
