@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/installed
 
 .PHONY: demo test lint clean
 demo: $(INSTALLED)
-	$(BIN)/python -m spacy ctxvec demo --output demo.html
+	$(BIN)/python -m spacy ctxvec demo --model projects/en_ctxvec_sm/pipeline --output demo.html
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest
