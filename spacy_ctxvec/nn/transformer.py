@@ -183,9 +183,9 @@ def new_model(config: TransformerConfig) -> Any:
         found = library.AutoConfig.for_model(kind, **settings)
         check_kind(found)
         model = library.AutoModel.from_config(found, trust_remote_code=False)
+    except errors.CtxvecError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, errors.CtxvecError):
-            raise
         raise bad_setting("settings", str(error), "those of a model that can be built") from error
     for name, field in (("hidden_size", "width"), ("num_hidden_layers", "n_layers")):
         check(

@@ -106,8 +106,8 @@ def render(scores: dict[str, dict[str, Any]], weights: dict[str, list[float]]) -
     """The card's figures as Markdown."""
     about = ", ".join(f"{name} {number}" for name, number in versions().items())
     lines = [
-        f"`spacy project run all`, {datetime.date.today().isoformat()}, CPU, {about}. Test parts, "
-        "read as raw text.",
+        "Commands of `spacy project run all`, one seed, "
+        f"{datetime.date.today().isoformat()}, CPU, {about}. Test parts, read as raw text.",
         "",
         "| text | | |",
         "|---|---|---|",
