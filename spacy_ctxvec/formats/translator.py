@@ -36,6 +36,7 @@ SIZES_FILE = "translator.json"
 WORDS_FILE = "target.txt"
 MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")
 ENCODER = "encoder."
+EMBEDDING, GENERATOR = "embedding.weight", "generator.weight"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ def save_translation_model(
         for name, tensor in model.translator.state_dict().items()
         if not name.startswith(ENCODER)
     }
+    if model.translator.config.tied:
+        weights.pop(EMBEDDING)
     write_safetensors(folder / WEIGHTS_FILE, weights)
     sizes = model.translator.config.to_dict()
     sizes.pop("encoder")
@@ -97,6 +100,8 @@ def load_translation_model(folder: Path) -> TranslationModel:
         raise errors.malformed_model(folder / WORDS_FILE, "words", expected, len(words))
     weights = read_safetensors(folder / WEIGHTS_FILE)
     weights |= {ENCODER + name: tensor for name, tensor in encoder.weights.items()}
+    if config.tied and GENERATOR in weights:
+        weights[EMBEDDING] = weights[GENERATOR]
     with torch.device("meta"):  # sizes of a damaged file must not allocate memory
         check_sizes(Translator(config), weights)
     translator = Translator(config)

@@ -45,12 +45,15 @@ class NMTConfig:
 
     n_target_words: PAD, UNK, BOS and EOS among them
     target_width: of the embeddings of target words
+    tied: whether a target word is read and predicted by one vector (Press and Wolf 2017), as wide
+        as the decoder
     dropout: share of the numbers that are zeroed in training, 0 for none
     """
 
     n_target_words: int
     target_width: int = 300
     encoder: MTLSTMConfig = field(default_factory=MTLSTMConfig)
+    tied: bool = False
     attention_bias: bool = False
     dropout: float = 0.2
 
@@ -62,7 +65,10 @@ class NMTConfig:
         check_count(self, "target_width", 1)
         is_config = isinstance(self.encoder, MTLSTMConfig)
         check(self, "encoder", is_config, "the sizes of an MT-LSTM")
-        check(self, "attention_bias", isinstance(self.attention_bias, bool), "true or false")
+        for name in ("tied", "attention_bias"):
+            check(self, name, isinstance(getattr(self, name), bool), "true or false")
+        fits = not self.tied or self.target_width == self.width
+        check(self, "target_width", fits, f"{self.width}, twice `hidden_width`, as words are tied")
         is_share = isinstance(self.dropout, (int, float)) and 0 <= self.dropout < 1
         check(self, "dropout", is_share, "0 (none) or more, below 1")
 
@@ -133,6 +139,8 @@ class Translator(nn.Module):
         )
         self.attention = Attention(width, bias=config.attention_bias)
         self.generator = nn.Linear(width, config.n_target_words)
+        if config.tied:
+            self.embedding.weight = self.generator.weight
         self.start_anew()
 
     def start_anew(self, bound: float = 0.1) -> None:

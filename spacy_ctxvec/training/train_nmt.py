@@ -88,6 +88,7 @@ class NMTRunConfig:
     hidden_width: int = 300
     n_layers: int = 2
     target_width: int = 300
+    tied: bool = False
     attention_bias: bool = False
     dtype: str = "float16"
     training: NMTTrainingConfig = field(default_factory=NMTTrainingConfig)
@@ -222,6 +223,7 @@ def build_trainer(config: NMTRunConfig, texts: Texts, workers: Workers | None = 
         NMTConfig(
             n_target_words=len(MARKS) + n_known_words(config, texts.train.target.counts),
             target_width=config.target_width,
+            tied=config.tied,
             encoder=encoder,
             attention_bias=config.attention_bias,
             dropout=config.training.dropout,

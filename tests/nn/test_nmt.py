@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ CONFIG = NMTConfig(
     attention_bias=True,
     dropout=0.0,
 )
+TIED = replace(CONFIG, tied=True)
 LENGTHS = np.array([2, 1, 4, 3])
 TARGETS = [[5, 7], [8, UNK, 4, 5], [], [6]]
 
@@ -181,9 +183,12 @@ class Whole(torch.nn.Module):
         return self.model.loss(source, LENGTHS, targets, label_smoothing=self.smoothing).total
 
 
-@pytest.mark.parametrize("dropout, smoothing", [(0.0, 0.0), (0.0, 0.2), (0.4, 0.1)])
-def test_gradients_by_finite_differences(dropout, smoothing):
-    model = seeded_model().double()
+@pytest.mark.parametrize(
+    "config, dropout, smoothing",
+    [(CONFIG, 0.0, 0.0), (CONFIG, 0.0, 0.2), (CONFIG, 0.4, 0.1), (TIED, 0.4, 0.1)],
+)
+def test_gradients_by_finite_differences(config, dropout, smoothing):
+    model = seeded_model(config).double()
     model.encoder.dropout = dropout
     whole = Whole(model, smoothing)
     names, parameters = zip(*whole.named_parameters())
@@ -194,6 +199,17 @@ def test_gradients_by_finite_differences(dropout, smoothing):
 
     # Along a random direction in each parameter.
     assert torch.autograd.gradcheck(loss, (source, *parameters), fast_mode=True)
+
+
+def test_tied_words_have_one_vector():
+    """It learns from both sides: what it gets is the sum of what two would get."""
+    tied, untied = seeded_model(TIED), seeded_model()
+    untied.load_state_dict(tied.state_dict())
+    for model in (tied, untied):
+        model.loss(vectors(), LENGTHS, padded(TARGETS)).total.backward()
+    assert tied.embedding.weight is tied.generator.weight
+    want = untied.embedding.weight.grad + untied.generator.weight.grad
+    torch.testing.assert_close(tied.generator.weight.grad, want)
 
 
 @pytest.mark.parametrize("part", ["encoder", "decoder", "embedding", "attention", "generator"])
@@ -295,12 +311,17 @@ def test_it_has_biases_in_the_attention_only_if_told():
     [
         ("n_target_words", 4), ("n_target_words", 9.0), ("target_width", 0), ("target_width", True),
         ("encoder", None), ("attention_bias", 1), ("dropout", 1.0), ("dropout", -0.1),
-        ("dropout", "0.2"), ("dropout", float("nan")),
+        ("dropout", "0.2"), ("dropout", float("nan")), ("tied", 1),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_work_are_named(name, value):
     with pytest.raises(CtxvecError, match=f"The setting {name} ="):
         NMTConfig(**{"n_target_words": 9, name: value})
+
+
+def test_tied_words_are_as_wide_as_the_decoder():
+    with pytest.raises(CtxvecError, match=r"target_width = 5.* 4, twice `hidden_width`"):
+        replace(TIED, target_width=5)
 
 
 def test_config_round_trip():

@@ -16,6 +16,7 @@ import spacy
 import torch
 from click.testing import Result
 from printing import printed
+from safetensors.torch import load_file
 from spacy.cli._util import app
 from thinc.api import Config
 from typer.testing import CliRunner
@@ -361,6 +362,19 @@ def test_the_shipped_config(folder):
         hidden_width=8, training=few,
     )  # fmt: skip
     assert train_nmt(config, folder / "work") is not None
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_model_of_tied_words_is_kept_with_one_vector_each(folder, dtype):
+    config = read_nmt_config(folder / "toy.cfg", folder)
+    few = replace(config.training, epochs=1)
+    config = replace(config, tied=True, target_width=24, dtype=dtype, training=few)
+    kept = train_nmt(config, folder / "work")
+    assert kept is not None
+    assert "embedding.weight" not in load_file(kept / "translator.safetensors")
+    model = load_translation_model(kept).translator
+    assert model.embedding.weight is model.generator.weight
+    assert model.generator.weight.abs().max() > 0
 
 
 def test_a_translation_model_comes_back_as_it_was(folder):
