@@ -144,8 +144,8 @@ def _groups(model: Encoder, batch: WordBatch, vectors: Tensor) -> list[IntArray]
     settings = settings_of(model)
     if settings.state == "carry":
         return None
-    rectangles = shim_of(model).module.reads_rectangles(vectors)
-    return batch.groups(settings.max_batch_items, rectangles=rectangles)
+    ragged_cost = shim_of(model).module.ragged_cost(vectors)
+    return batch.groups(settings.max_batch_items, ragged_cost=ragged_cost)
 
 
 def ensure_weights(model: Encoder, name: str = "ctxvec") -> EncoderShim:

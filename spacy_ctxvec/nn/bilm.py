@@ -18,7 +18,7 @@ from ..types import IntArray
 from .alphabet import N_MARKS
 from .char_encoder import ACTIVATIONS, CharEncoder
 from .encoder import Encoder, rows_of
-from .lstm import LSTM, LSTMState, fused_is_faster
+from .lstm import LSTM, LSTMState
 from .packing import Packing, framed_index, inverse, token_positions
 from .parallel import can_share, run_all
 from .word_char_encoder import WordCharEncoder
@@ -115,12 +115,6 @@ class BiLMConfig:
     @property
     def direction_numbers(self) -> tuple[int, ...]:
         return DIRECTIONS[self.directions]
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the LSTMs have neither projection nor clips."""
-        clips = self.cell_clip or self.output_clip
-        return self.hidden_width == self.token_width and not clips
 
     @property
     def n_outputs(self) -> int:
@@ -243,11 +237,10 @@ class BiLM(Encoder):
         zero or, of a `warm` encoder, the stored one."""
         self.state = CarriedState() if state == "carry" else None
 
-    def reads_rectangles(self, vectors: Tensor) -> bool:
-        """Whether sequences that are read together all take the steps of the longest; where they
-        end matters to a carried state."""
-        x = self.in_precision(vectors)
-        return self.state is None and self.config.is_plain and fused_is_faster(x)
+    def ragged_cost(self, vectors: Tensor) -> float:
+        """See `packing.cost`. Where sequences end matters to a carried state."""
+        lstm = (*self.forward_lstms, *self.backward_lstms)[0]
+        return 0.0 if self.state else lstm.ragged_cost(self.in_precision(vectors))
 
     @property
     def token_encoder(self) -> CharEncoder | WordEncoder | WordCharEncoder:
@@ -303,10 +296,9 @@ class BiLM(Encoder):
         Layer 0 is the token layer, once per direction, so that all layers have one width.
         """
         sequences = np.arange(len(lengths))
-        pad = self.reads_rectangles(vectors)
+        ragged_cost = self.ragged_cost(vectors)
         packings = [
-            Packing.of(lengths + 2, group, even=len(group) if pad else 1)
-            for group in groups or [sequences]
+            Packing.cheapest(lengths + 2, group, ragged_cost) for group in groups or [sequences]
         ]
         framed = framed_index(index, lengths)
         tokens = token_positions(lengths)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeAlias
 
 import torch
@@ -24,6 +25,8 @@ def _packed_type() -> Any:
 Packed: TypeAlias = _packed_type()  # type: ignore[valid-type]
 """A matrix of bytes, as PyTorch's quantised products want it."""
 
+_LSTM_MODE = 2  # among the library's kinds of recurrent layers
+
 _lock = threading.Lock()
 
 
@@ -35,19 +38,20 @@ class KeptKernels:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[object, tuple[Tensor, object, Any]] = {}
+        self._kept: dict[object, tuple[object, object, Any]] = {}
 
     def clear(self) -> None:
         self._kept.clear()
 
-    def get(self, weight: Tensor, make: Callable[[Tensor], Any], dtype: torch.dtype) -> Any:
-        key = (id(weight), make)
-        origin = (weight._version, weight.data_ptr(), weight.device, dtype)
+    def get(self, make: Callable[..., Any], dtype: torch.dtype, *weights: Tensor) -> Any:
+        """What `make` gets out of the weights in that type."""
+        key = (make, *map(id, weights))
+        origin = (dtype, *((w._version, w.data_ptr(), w.device) for w in weights))
         kept = self._kept.get(key)
         if kept is None or kept[1] != origin:
-            made = make(weight.detach().to(dtype))
-            # The weight itself is kept too, so that no other one gets its id.
-            kept = self._kept[key] = (weight, origin, made)
+            made = make(*(weight.detach().to(dtype) for weight in weights))
+            # The weights themselves are kept too, so that no other ones get their ids.
+            kept = self._kept[key] = (weights, origin, made)
         return kept[2]
 
     def __deepcopy__(self, memo: object) -> KeptKernels:
@@ -74,6 +78,38 @@ def packed(w: Tensor) -> Packed:
         warnings.simplefilter("ignore")  # the function is to move to another package
         quantised = torch.quantize_per_channel(w.float(), scales, zeros, 0, torch.qint8)
         return torch.ops.quantized.linear_prepack(quantised, None)
+
+
+def laid_out(w_ih: Tensor, w_hh: Tensor) -> Sequence[Tensor]:
+    """Both matrices of a plain LSTM as the library's kernel for CPUs wants them. Otherwise it
+    lays them out in each call, which takes longer than to read a sentence or two."""
+    make = torch.ops.mkldnn._reorder_mkldnn_rnn_layer_weight
+    return make(w_ih, w_hh, w_hh.shape[1], False, True, False, None)  # type: ignore[no-any-return]
+
+
+def laid_out_lstm(
+    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], h: Tensor, c: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A plain LSTM, in the precision of `x`: outputs (n_steps, n_rows, width), last output and
+    cell (1, n_rows, width).
+
+    x (n_steps, n_rows, input_width); weights: `laid_out`; biases: of both, (4 * width,) each
+    """
+    settings = (False, [], _LSTM_MODE, h.shape[2], 1, True, False, False, False)
+    y, h, c, _ = torch.ops.aten.mkldnn_rnn_layer(x, *weights, *biases, h, c, *settings)
+    return y, h, c
+
+
+@cache
+def can_lay_out(dtype: torch.dtype) -> bool:
+    """Whether this PyTorch and this processor can: the function belongs to its compiler, and may
+    go some day."""
+    w, x, state = (torch.zeros(size, dtype=dtype) for size in ((4, 1), (1, 1, 1), (1, 1, 1)))
+    try:
+        laid_out_lstm(x, laid_out(w, w), [w[:, 0], w[:, 0]], state, state)
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+    return True
 
 
 @contextmanager

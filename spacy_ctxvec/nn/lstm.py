@@ -12,17 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .kernels import KeptKernels, has_int8, int8_product, packed, turned
+from .kernels import (
+    KeptKernels,
+    can_lay_out,
+    has_int8,
+    int8_product,
+    laid_out,
+    laid_out_lstm,
+    packed,
+    turned,
+)
 from .recurrence import Kernels, forward_steps, recurrence
 
+# `recurrence` against `laid_out_lstm`: measured with the shipped model.
+RAGGED_COST = 1.15
 LSTMState = tuple[Tensor, Tensor]
 """Output (batch, output_width) and cell (batch, hidden_width) after each row's last step."""
-
-
-def fused_is_faster(x: Tensor) -> bool:
-    """Whether the library's kernel takes less time than `recurrence`: in training, on a GPU and in
-    bfloat16; most of all on a batch whose rows are equally long."""
-    return x.is_cuda or torch.is_grad_enabled() or x.dtype == torch.bfloat16
 
 
 class LSTM(nn.Module):
@@ -34,9 +39,10 @@ class LSTM(nn.Module):
         c' = clip(sigmoid(f) c + sigmoid(i) tanh(g), cell_clip)
         h' = clip(W_hr (sigmoid(o) tanh(c')), output_clip)
 
-    Without projection and clips that is the plain LSTM, for which the library's fused kernel is
-    used where it is faster. A clip of 0 means none. `bias_hh` adds a second bias to b, as PyTorch's
-    own LSTM has, and `forget_bias` a number to that of every forget gate, as TensorFlow does.
+    Without projection and clips that is the plain LSTM, for which the library's fused kernels are
+    used where they are faster. A clip of 0 means none. `bias_hh` adds a second bias to b, as
+    PyTorch's own LSTM has, and `forget_bias` a number to that of every forget gate, as TensorFlow
+    does.
 
     Computes in the precision of its input, whatever that of the weights; where `int8` is set and no
     gradient is recorded, in products of bytes, on a CPU.
@@ -83,8 +89,22 @@ class LSTM(nn.Module):
         """`batch_sizes` (longest,) is an int64 tensor on the CPU; `state` is zero by default."""
         h, c = state or self._zero_state(x, int(batch_sizes[0]))
         h, c = h.to(x.dtype), c.to(x.dtype)
-        fused = self.is_plain and fused_is_faster(x)
+        if self._lays_out(x) and len(batch_sizes) * len(h) == len(x):
+            return self._laid_out(x, h, c)
+        fused = self.is_plain and _fused_is_faster(x)
         return (self._fused if fused else self._stepwise)(x, batch_sizes, h, c)
+
+    def ragged_cost(self, x: Tensor) -> float:
+        """What a row of a step takes where some rows are longer than others, in rows of a step
+        where none is; infinite where it is much more, 0 where there is no difference."""
+        if self.is_plain and _fused_is_faster(x):
+            return math.inf
+        return RAGGED_COST if self._lays_out(x) else 0.0
+
+    def _lays_out(self, x: Tensor) -> bool:
+        """Whether the weights are kept as the library wants them."""
+        keeps = self.kept is not None and self.is_plain and not self.int8
+        return keeps and not (x.is_cuda or torch.is_grad_enabled()) and can_lay_out(x.dtype)
 
     def _zero_state(self, x: Tensor, n_rows: int) -> LSTMState:
         hidden_width, output_width = self.weight_ih.shape[0] // 4, self.weight_hh.shape[1]
@@ -99,11 +119,22 @@ class LSTM(nn.Module):
         added[hidden_width : 2 * hidden_width] = self.forget_bias
         return self.bias + added
 
+    def _biases(self) -> tuple[Tensor, Tensor]:
+        """All of b, in two parts."""
+        other = torch.zeros_like(self.bias) if self.bias_hh is None else self.bias_hh
+        return self._bias(), other
+
+    def _laid_out(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, LSTMState]:
+        assert self.kept is not None
+        weights = self.kept.get(laid_out, x.dtype, self.weight_ih, self.weight_hh)
+        biases = [bias.to(x.dtype) for bias in self._biases()]
+        y, h, c = laid_out_lstm(x.view(-1, len(h), x.shape[1]), weights, biases, h[None], c[None])
+        return y.view(len(x), -1), (h[0], c[0])
+
     def _fused(
         self, x: Tensor, batch_sizes: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, LSTMState]:
-        bias_hh = torch.zeros_like(self.bias) if self.bias_hh is None else self.bias_hh
-        weights = [self.weight_ih, self.weight_hh, self._bias(), bias_hh]
+        weights = [self.weight_ih, self.weight_hh, *self._biases()]
         weights = [weight.to(x.dtype) for weight in weights]
         state = (h.unsqueeze(0), c.unsqueeze(0))
         train = torch.is_grad_enabled()  # cuDNN keeps what a backward pass needs only if told
@@ -137,7 +168,7 @@ class LSTM(nn.Module):
         form = packed if int8 else turned
 
         def made(w: Tensor) -> Any:
-            return self.kept.get(w, form, x.dtype) if self.kept else form(w.to(x.dtype))
+            return self.kept.get(form, x.dtype, w) if self.kept else form(w.to(x.dtype))
 
         hh = made(self.weight_hh)
         hr = None if self.weight_hr is None else made(self.weight_hr)
@@ -145,3 +176,9 @@ class LSTM(nn.Module):
             from_input = int8_product(x, made(self.weight_ih)).add_(bias)
             return from_input, Kernels(packed_hh=hh, packed_hr=hr)
         return torch.addmm(bias, x, self.weight_ih.to(x.dtype).t()), Kernels(hh, hr)
+
+
+def _fused_is_faster(x: Tensor) -> bool:
+    """Whether the library's kernel takes less time than `recurrence` even where it lays out the
+    weights in each call: in training, on a GPU and in bfloat16."""
+    return x.is_cuda or torch.is_grad_enabled() or x.dtype == torch.bfloat16

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..checks import check_count
 from ..types import IntArray
 from .encoder import Encoder, rows_of
-from .lstm import LSTM, LSTMState, fused_is_faster
+from .lstm import LSTM, LSTMState
 from .packing import Packing, inverse
 from .parallel import can_share, run_all
 
@@ -92,9 +92,9 @@ class MTLSTM(Encoder):
             for lstm in lstms:
                 lstm.requires_grad_(layer >= first)
 
-    def reads_rectangles(self, vectors: Tensor) -> bool:
-        """Whether sequences that are read together all take the steps of the longest."""
-        return fused_is_faster(self.in_precision(vectors))
+    def ragged_cost(self, vectors: Tensor) -> float:
+        """See `packing.cost`."""
+        return self.forward_lstms[0].ragged_cost(self.in_precision(vectors))
 
     def forward(
         self,
@@ -111,10 +111,9 @@ class MTLSTM(Encoder):
         groups: numbers of the sequences that are read together, by default all at once
         """
         sequences = np.arange(len(lengths))
-        pad = self.reads_rectangles(vectors)
+        ragged_cost = self.ragged_cost(vectors)
         packings = [
-            Packing.of(lengths, group, even=len(group) if pad else 1)
-            for group in groups or [sequences]
+            Packing.cheapest(lengths, group, ragged_cost) for group in groups or [sequences]
         ]
         layers, _ = self._read(rows_of(self.in_precision(vectors), index), packings)
         return torch.stack(layers, dim=1).to(vectors.dtype)

@@ -6,6 +6,7 @@ encoders, layer 0 is what goes into the first layer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -84,9 +85,9 @@ class Transformer(Encoder):
         lists = (m for m in self.model.modules() if isinstance(m, nn.ModuleList))
         return next((list(m) for m in lists if len(m) == self.config.n_layers), [])
 
-    def reads_rectangles(self, vectors: Tensor) -> bool:
+    def ragged_cost(self, vectors: Tensor) -> float:
         """Sequences that are read together are all as long as the longest."""
-        return True
+        return math.inf
 
     def forward(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import spacy
 from hypothesis import given
@@ -13,15 +15,32 @@ from spacy_ctxvec.layers.batching import WordBatch, cut, joined
 NLP = spacy.blank("en")
 
 
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 500), st.booleans())
-def test_groups_hold_every_window_once_within_the_limit(lengths, max_items, rectangles):
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=80),
+    st.integers(1, 500),
+    st.sampled_from([0.0, 1.25, math.inf]),
+)
+def test_groups_hold_every_window_once_within_the_limit(lengths, max_items, ragged_cost):
     batch = WordBatch(np.zeros(0, dtype=np.uint64), np.array(lengths), [], [])
-    groups = batch.groups(max_items, rectangles=rectangles)
+    groups = batch.groups(max_items, ragged_cost=ragged_cost)
     assert sorted(np.concatenate(groups)) == list(range(len(lengths)))
     for group in groups:
         of_group = batch.lengths[group]
-        size = len(group) * of_group.max() if rectangles else of_group.sum()
+        size = len(group) * of_group.max() if ragged_cost == math.inf else of_group.sum()
         assert len(group) == 1 or size <= max_items
+
+
+def test_the_cheaper_way_to_group_is_taken():
+    def groups(lengths, ragged_cost):
+        batch = WordBatch(np.zeros(0, dtype=np.uint64), np.array(lengths), [], [])
+        return [
+            batch.lengths[group].tolist() for group in batch.groups(10_000, ragged_cost=ragged_cost)
+        ]
+
+    uneven, even = [40, *[3] * 6], [20, 21] * 50
+    assert groups(uneven, 1.25) == groups(uneven, 0.0) == [uneven]
+    assert groups(uneven, math.inf) == [uneven[:6], uneven[6:]]
+    assert groups(even, 1.25) == groups(even, math.inf) == [[21] * 50 + [20] * 50]
 
 
 def test_rows_and_words_are_opposites():

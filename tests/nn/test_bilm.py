@@ -72,6 +72,16 @@ def test_the_fused_kernel_is_batch_invariant_too(tiny_plain_model, embed):
         assert np.allclose(layers, embed(tiny_plain_model, [sentence])[0], atol=1e-5)
 
 
+def test_weights_kept_for_predictions_change_nothing(tiny_plain_model, embed):
+    """Alone, in a rectangle and in a ragged batch."""
+    batches = [[SENTENCES[1]], [SENTENCES[1]] * 9, SENTENCES]
+    want = [embed(tiny_plain_model, batch) for batch in batches]
+    tiny_plain_model.keep_kernels()
+    for batch, layers in zip(batches, want):
+        for got, expected in zip(embed(tiny_plain_model, batch), layers):
+            assert np.allclose(got, expected, atol=1e-5)
+
+
 def test_threads_change_nothing(either_model, embed):
     one = embed(either_model, SENTENCES)
     torch.set_num_threads(2)

@@ -9,7 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from spacy_ctxvec.nn.kernels import KeptKernels, has_int8, int8_product, packed, turned
+from spacy_ctxvec.nn import kernels
+from spacy_ctxvec.nn.kernels import (
+    KeptKernels,
+    can_lay_out,
+    has_int8,
+    int8_product,
+    laid_out,
+    laid_out_lstm,
+    packed,
+    turned,
+)
 
 
 def test_a_turned_matrix_is_the_transpose_in_memory_order():
@@ -19,22 +29,46 @@ def test_a_turned_matrix_is_the_transpose_in_memory_order():
 
 def test_what_is_kept_is_made_once_and_again_after_every_change():
     kept, w = KeptKernels(), torch.nn.Parameter(torch.randn(5, 3))
-    first = kept.get(w, turned, torch.float32)
-    assert kept.get(w, turned, torch.float32) is first
+    first = kept.get(turned, torch.float32, w)
+    assert kept.get(turned, torch.float32, w) is first
     with torch.no_grad():
         w.mul_(2)
-    assert torch.equal(kept.get(w, turned, torch.float32), w.t())
-    assert kept.get(w, turned, torch.bfloat16).dtype == torch.bfloat16
+    assert torch.equal(kept.get(turned, torch.float32, w), w.t())
+    assert kept.get(turned, torch.bfloat16, w).dtype == torch.bfloat16
     w.data = torch.randn(5, 3)
-    assert torch.equal(kept.get(w, turned, torch.float32), w.t())
+    assert torch.equal(kept.get(turned, torch.float32, w), w.t())
     other = torch.nn.Parameter(torch.randn(5, 3))
-    assert torch.equal(kept.get(other, turned, torch.float32), other.t())
+    assert torch.equal(kept.get(turned, torch.float32, other), other.t())
+
+
+@pytest.mark.skipif(not can_lay_out(torch.float32), reason="no such kernel in this PyTorch")
+@pytest.mark.parametrize("n_steps, n_rows", [(1, 1), (7, 1), (5, 4)])
+def test_laid_out_weights_make_the_same_lstm(n_steps, n_rows):
+    lstm = torch.nn.LSTM(3, 6)
+    w_ih, w_hh, *biases = lstm.parameters()
+    x, h, c = torch.randn(n_steps, n_rows, 3), torch.randn(1, n_rows, 6), torch.randn(1, n_rows, 6)
+    with torch.no_grad():
+        want, (h_want, c_want) = lstm(x, (h, c))
+        got = laid_out_lstm(x, laid_out(w_ih, w_hh), biases, h, c)
+    for one, other in zip(got, (want, h_want, c_want)):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("problem", [AttributeError, RuntimeError, TypeError])
+def test_a_pytorch_without_that_kernel_is_noticed(monkeypatch, problem):
+    def missing(*args):
+        raise problem
+
+    monkeypatch.setattr(kernels, "laid_out", missing)
+    can_lay_out.cache_clear()
+    assert not can_lay_out(torch.float32)
+    can_lay_out.cache_clear()
 
 
 @pytest.mark.parametrize("transport", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_copies_start_empty(transport):
     kept, w = KeptKernels(), torch.randn(5, 3)
-    kept.get(w, packed, torch.float32)
+    kept.get(packed, torch.float32, w)
     assert not transport(kept)._kept
 
 

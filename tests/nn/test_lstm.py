@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from spacy_ctxvec.nn.kernels import KeptKernels
+from spacy_ctxvec.nn.kernels import KeptKernels, can_lay_out
 from spacy_ctxvec.nn.lstm import LSTM
 
 KINDS = {
@@ -44,16 +44,22 @@ def test_gradients_by_finite_differences(kind):
     assert torch.autograd.gradcheck(run, (x, *state, *parameters), atol=1e-6)
 
 
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("batch_sizes", [BATCH_SIZES, torch.tensor([2] * 5)])
 @pytest.mark.parametrize("state", [False, True])
-def test_the_fused_kernel_equals_the_steps(state):
-    lstm = make("plain")
+@pytest.mark.parametrize("biases", [{}, {"bias_hh": True, "forget_bias": 1.0}])
+def test_the_fused_kernels_equal_the_steps(keeps, batch_sizes, state, biases):
+    """Where weights are kept, the library's own form of them is used for rectangles."""
+    lstm = LSTM(input_width=3, hidden_width=4, output_width=4, **biases)
+    lstm.kept = KeptKernels() if keeps else None
     x = torch.randn(10, 3)
-    before = states(lstm, 3) if state else None
+    before = states(lstm, int(batch_sizes[0])) if state else None
     with torch.no_grad():
-        fused, fused_state = lstm(x, BATCH_SIZES, before)
+        assert bool(lstm.ragged_cost(x)) == (keeps and can_lay_out(x.dtype))
+        fused, fused_state = lstm(x, batch_sizes, before)
         lstm.cell_clip = 1e9  # a clip that never bites: the steps of our own
-        assert not lstm.is_plain
-        steps, steps_state = lstm(x, BATCH_SIZES, before)
+        assert not lstm.is_plain and not lstm.ragged_cost(x)
+        steps, steps_state = lstm(x, batch_sizes, before)
     for got, want in zip((fused, *fused_state), (steps, *steps_state)):
         assert torch.allclose(got, want, atol=1e-6)
 
@@ -88,22 +94,23 @@ def test_the_stored_bias_holds_the_forget_bias():
     assert make("plain").bias.tolist() == [0.0] * 4 + [1.0] * 4 + [0.0] * 8
 
 
+@pytest.mark.parametrize("kind", ["plain", "both clips, projected"])
 @pytest.mark.parametrize("change", ["in place", "another weight", "another precision"])
-def test_a_weight_that_has_changed_is_turned_anew(change):
-    lstm = make("both clips, projected")
+def test_a_weight_that_has_changed_is_prepared_anew(kind, change):
+    lstm = make(kind)
     lstm.kept = KeptKernels()
-    x = torch.randn(10, 3)
+    x, sizes = torch.randn(10, 3), torch.tensor([2] * 5)
     with torch.no_grad():
-        before, _ = lstm(x, BATCH_SIZES)
-        assert torch.equal(lstm(x, BATCH_SIZES)[0], before)
+        before, _ = lstm(x, sizes)
+        assert torch.equal(lstm(x, sizes)[0], before)
         if change == "in place":
-            lstm.weight_hr.add_(0.1)
+            lstm.weight_hh.add_(0.1)
         elif change == "another weight":
-            lstm.weight_hr = torch.nn.Parameter(lstm.weight_hr + 0.1)
+            lstm.weight_hh = torch.nn.Parameter(lstm.weight_hh + 0.1)
         else:
             lstm, x = lstm.double(), x.double()
-        after, _ = lstm(x, BATCH_SIZES)
-    recorded, _ = lstm(x, BATCH_SIZES)
+        after, _ = lstm(x, sizes)
+    recorded, _ = lstm(x, sizes)
     assert not torch.equal(after.float(), before) or change == "another precision"
     assert torch.allclose(after, recorded, atol=1e-6)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import fields
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +47,42 @@ def test_groups_of_sequences_share_the_flat_order(lengths, n_groups):
         order = np.concatenate([getattr(packing, name) for packing in packings])
         assert sorted(order) == list(range(int((lengths + 2).sum())))
         assert (order[inverse(order)[tokens]] == tokens).all()
+
+
+@given(LENGTHS)
+def test_a_rectangle_reads_every_sequence_in_both_directions(lengths):
+    packing = Packing.rectangle(lengths)
+    n_rows = len(packing.order)
+    assert (packing.batch_sizes == n_rows).all()
+    assert n_rows * len(packing.batch_sizes) == len(packing.forward)
+    assert n_rows <= 1.125 * len(lengths) and len(packing.batch_sizes) <= 1.125 * max(lengths)
+    starts = np.cumsum(lengths) - lengths
+    for row, sequence in enumerate(packing.order):
+        n = lengths[sequence]
+        positions = starts[sequence] + np.arange(n)
+        assert (packing.forward[row::n_rows][:n] == positions).all()
+        assert (packing.backward[row::n_rows][:n] == positions[::-1]).all()
+    assert (packing.forward[inverse(packing.forward)] == np.arange(lengths.sum())).all()
+
+
+def test_rectangles_have_few_sizes():
+    sizes = {len(Packing.rectangle(np.array([n])).batch_sizes) for n in range(1, 129)}
+    assert len(sizes) == 40 and set(range(1, 17)) <= sizes
+
+
+@pytest.mark.parametrize(
+    "lengths, ragged_cost, is_rectangle",
+    [
+        ([20] * 32, 1.15, True), ([20] * 32, 0.0, False), ([20, 2, 2, 2], 1.15, False),
+        ([20, 2, 2, 2], math.inf, True), ([7], 1.15, True),
+    ],
+)  # fmt: skip
+def test_the_cheaper_packing(lengths, ragged_cost, is_rectangle):
+    packing = Packing.cheapest(np.array(lengths), np.arange(len(lengths)), ragged_cost)
+    want = Packing.rectangle if is_rectangle else Packing.of
+    for field in fields(Packing):
+        got = getattr(packing, field.name)
+        assert (got == getattr(want(np.array(lengths)), field.name)).all()
 
 
 @given(LENGTHS)
