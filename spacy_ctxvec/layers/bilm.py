@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,8 +15,10 @@ from .. import errors
 from ..nn.bilm import BiLM, BiLMConfig
 from ..types import IntArray
 from .batching import WordBatch
-from .cache import WordVectorCache
+from .cache import ProcessLock, WordVectorCache
 from .encoder import INITS, Encoder, EncoderSettings, new_model
+from .fingerprint import token_fingerprint_of
+from .shared_cache import shared_cache
 from .spelling import BySpelling
 
 # The sentence marks among the words of the cache: no word is likely to have these hashes.
@@ -77,7 +81,8 @@ def BiLM_v1(
         programs do.
     window (int): Longest stretch of words read in one go; a longer doc is cut after sentences.
     max_batch_items (int): Words, padding included, that the encoder reads at a time.
-    cache_size (int): Words whose token layer is remembered.
+    cache_size (int): Words whose token layer is remembered; of encoders of one process that share
+        their token layer, the largest of theirs.
     precision (str): Of the LSTMs' products wherever the encoder does not learn. "int8" and, on
         processors that multiply it, "bfloat16" are faster than float32, and not exact; those of
         "int8" depend on the rest of the batch, by which numbers are scaled.
@@ -97,11 +102,17 @@ def BiLM_v1(
 class SpelledWords(BySpelling):
     """Finds the token layer of each distinct word from its spelling, once while it is remembered.
 
-    Exact: whatever changes the character encoder empties the cache.
+    Encoders with equal token encoders share one cache. Exact: rows are computed, and a cache is
+    joined, under a lock that whoever writes a weight holds too. One that learns has a cache of its
+    own from its first step on, since finding others like it would cost a hash of the weights at
+    every step; it looks for them again when other weights are loaded.
     """
 
     def __init__(self, cache_size: int):
-        self.cache = WordVectorCache(cache_size)
+        self.cache_size = cache_size
+        self._lock = ProcessLock()
+        self.forget()
+        self._joins = True
 
     def vectors(self, module: BiLM, batch: WordBatch) -> tuple[Tensor, IntArray]:
         """Token layer of the sentence marks and each distinct word, and the row of each word in it.
@@ -122,10 +133,37 @@ class SpelledWords(BySpelling):
         if torch.is_grad_enabled():
             vectors = compute(np.arange(len(keys)))
         else:
-            vectors = self.cache.vectors(keys, compute)
+            with self._lock:
+                self._join(module)
+                vectors = self.cache.vectors(keys, compute)
         return vectors, inverse + len(MARK_KEYS)
 
-    def forget(self, parameter: str = TOKEN_ENCODERS[0]) -> None:
-        """Called where `parameter` has changed."""
-        if parameter.startswith(TOKEN_ENCODERS):
-            self.cache.clear()
+    def _join(self, module: BiLM) -> None:
+        """Share the cache of the encoders like `module`, if its weights have just come."""
+        if self._joins:
+            self.cache = shared_cache(token_fingerprint_of(module), self.cache_size)
+            self._joins = False
+
+    @contextmanager
+    def changing(self, *parameters: str) -> Iterator[None]:
+        """Around whatever writes these parameters, or all of them."""
+        with self._lock:
+            try:
+                yield
+            finally:
+                if not parameters or any(name.startswith(TOKEN_ENCODERS) for name in parameters):
+                    self.forget()
+                    self._joins = not parameters
+
+    def forget(self) -> None:
+        """Know no word any more; the cache is no other encoder's then."""
+        with self._lock:
+            self.cache = WordVectorCache(self.cache_size)
+            self._joins = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy in another process or another pipeline looks for a cache itself."""
+        return {"cache_size": self.cache_size}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]

@@ -35,8 +35,8 @@ class ProcessLock:
 class WordVectorCache:
     """Rows of a table, by the hash of their word; the older half goes when they are too many.
 
-    Exact: a row is what the encoder computes for the word's spelling, and whoever changes the
-    encoder's weights must `clear`. One lock serves all threads.
+    Exact: a row is what one token encoder computes for the word's spelling. One lock serves all
+    threads.
     """
 
     def __init__(self, capacity: int):
@@ -108,10 +108,3 @@ class WordVectorCache:
             table[:n_kept] = self._table[torch.from_numpy(kept).to(self._table.device)]
         keys[:n_kept], used_at[:n_kept] = self._keys[kept], self._used_at[kept]
         self._table, self._keys, self._used_at = table, keys, used_at
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy in another process or another pipeline starts empty."""
-        return {"capacity": self.capacity}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from .. import __version__
 from ..nn.architectures import AnyEncoder, architecture_of
+from ..nn.bilm import BiLM
 
 DIGEST_BYTES = 16
 STATISTICS = ("layer_mean", "layer_deviation")  # measured at any time, and read by no layer
@@ -35,9 +38,19 @@ def fingerprint_of(module: AnyEncoder) -> str:
     config = module.config
     settings = [config.to_dict(), module.precision]
     about = [__version__, module.device.type, architecture_of(config), *settings]
+    state = module.state_dict().items()
+    return _hash_of(about, {name: tensor for name, tensor in state if name not in STATISTICS})
+
+
+def token_fingerprint_of(module: BiLM) -> str:
+    """The same of the token layer alone, within a process and on one device."""
+    about = [str(module.device), module.config.to_dict()]
+    return _hash_of(about, module.token_encoder.state_dict())
+
+
+def _hash_of(about: list[Any], tensors: Mapping[str, Tensor]) -> str:
     found = blake2b(json.dumps(about).encode(), digest_size=DIGEST_BYTES)
-    for name, tensor in sorted(module.state_dict().items()):
-        if name not in STATISTICS:
-            found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            found.update(tensor.cpu().contiguous().numpy().reshape(-1))
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.cpu().contiguous().numpy().reshape(-1))
     return found.hexdigest()

@@ -7,9 +7,9 @@ that the copies share the optimizer's moments. This one does not.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -59,8 +59,12 @@ class WordInputs(Protocol):
         """What must be saved with the encoder's weights."""
         ...
 
-    def forget(self, parameter: str = ...) -> None:
-        """Called where a parameter has changed, by default where all have."""
+    def changing(self, *parameters: str) -> AbstractContextManager[None]:
+        """Around whatever writes these parameters of the encoder, or all of them."""
+        ...
+
+    def forget(self) -> None:
+        """Read every word anew."""
         ...
 
     def digests(self, batch: WordBatch) -> NDArray[np.uint8]:
@@ -112,19 +116,24 @@ class EncoderShim(Shim):
             self._fingerprint = fingerprint_of(self._model)
         return self._fingerprint
 
-    def _changed(self, *parameter: str) -> None:
-        """Called where a parameter has changed, or without its name where all have."""
-        self._fingerprint = ""
-        self._model.forget_kernels()
-        self.inputs.forget(*parameter)
+    @contextmanager
+    def changing(self, *parameters: str) -> Iterator[None]:
+        """Around whatever writes these parameters, or all of them: nothing outlives it that was
+        made of the old ones."""
+        with self.inputs.changing(*parameters):
+            try:
+                yield
+            finally:
+                self._fingerprint = ""
+                self._model.forget_kernels()
 
     def adopt(self, source: str, model: EncoderModel | None, *, loaded: bool = False) -> None:
         """Take the weights of `model`, or keep the random ones, as coming from `source`."""
-        if model is not None:
-            load_weights(self._model, fitted(model, self._model.config).weights)
-            self.inputs.adopt(model.vectors)
+        with self.changing():
+            if model is not None:
+                load_weights(self._model, fitted(model, self._model.config).weights)
+                self.inputs.adopt(model.vectors)
         self.cfg = {"source": source, "info": model.info if model else {}, "loaded": loaded}
-        self._changed()
 
     def finish_update(self, optimizer: Optimizer) -> None:
         """Step every parameter that has a gradient, writing into its own memory."""
@@ -132,14 +141,14 @@ class EncoderShim(Shim):
             if parameter.grad is None:
                 continue
             value, gradient = torch2xp(parameter.data), torch2xp(parameter.grad)
-            new, _ = optimizer((self.id, name), cast(Any, value), cast(Any, gradient))
-            written = xp2torch(new, device=parameter.device)
-            if written.data_ptr() != parameter.data_ptr():
-                parameter.data.copy_(written)
+            with self.changing(name):  # some of Thinc's kernels write the parameter themselves
+                new, _ = optimizer((self.id, name), cast(Any, value), cast(Any, gradient))
+                written = xp2torch(new, device=parameter.device)
+                if written.data_ptr() != parameter.data_ptr():
+                    parameter.data.copy_(written)
             parameter.grad = None
-            self._changed(name)
 
-    @contextlib.contextmanager
+    @contextmanager
     def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
         """Work with other parameters, such as the optimizer's averages, for a while."""
         named = dict(self._model.named_parameters())
@@ -153,9 +162,8 @@ class EncoderShim(Shim):
 
     def _write(self, named: dict[str, torch.nn.Parameter], values: dict[str, Tensor]) -> None:
         for name, value in values.items():
-            named[name].data.copy_(value)
-        if values:
-            self._changed()
+            with self.changing(name):
+                named[name].data.copy_(value)
 
     def copy(self) -> EncoderShim:
         """A deep copy with an id of its own, since optimizers keep their moments by id."""
@@ -166,8 +174,8 @@ class EncoderShim(Shim):
         return copied
 
     def to_device(self, device_type: str, device_id: int) -> None:
-        self._model.to("cpu" if device_type == "cpu" else f"cuda:{device_id}")
-        self._changed()
+        with self.changing():
+            self._model.to("cpu" if device_type == "cpu" else f"cuda:{device_id}")
 
     def to_bytes(self) -> bytes:
         message = {"config": self.cfg, "weights": self._weights()}
@@ -183,11 +191,11 @@ class EncoderShim(Shim):
         except (KeyError, TypeError, ValueError, SafetensorError) as error:
             problem = errors.BAD_PIPELINE_WEIGHTS.format(error=error)
             raise errors.MalformedModelError(problem) from error
-        load_weights(self._model, weights)
-        self.inputs.adopt(vectors)
-        self._model.to(get_torch_default_device())
+        with self.changing():
+            load_weights(self._model, weights)
+            self.inputs.adopt(vectors)
+            self._model.to(get_torch_default_device())
         self.cfg = {**message["config"], "loaded": True}
-        self._changed()
         return self
 
     def _weights(self) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -93,8 +94,12 @@ class StaticWords:
                 self._refuse(vectors.width)
             self.table = vectors
 
-    def forget(self, parameter: str = "") -> None:
+    def changing(self, *parameters: str) -> AbstractContextManager[None]:
         """Static vectors depend on no parameter."""
+        return nullcontext()
+
+    def forget(self) -> None:
+        """Every word is always looked up."""
 
     def _attribute(self, vocab: Vocab) -> int:
         return LOWER if self.lower else getattr(vocab.vectors, "attr", ORTH)

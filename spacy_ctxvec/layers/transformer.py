@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -54,5 +55,9 @@ class WordPieces(BySpelling):
         words = [batch.text(key) for key in distinct.tolist()]
         return torch.from_numpy(module.pieces.table(words)), inverse
 
-    def forget(self, parameter: str = "") -> None:
+    def changing(self, *parameters: str) -> AbstractContextManager[None]:
         """Pieces depend on no parameter."""
+        return nullcontext()
+
+    def forget(self) -> None:
+        """Every word is always cut anew."""

@@ -181,10 +181,9 @@ def test_float16_rounds_the_first_reading_as_well():
 
 def test_numbers_beyond_float16_are_not_kept():
     model, cache, docs = encoder(), memory(dtype="float16"), docs_of(["one two"])
-    with torch.no_grad():
+    with torch.no_grad(), shim_of(model).changing():
         for parameter in shim_of(model).module.char_encoder.parameters():
             parameter.mul_(1e6)
-    shim_of(model).inputs.forget()
     want = model.predict(docs)
     assert np.abs(want[0]).max() > 1e5
     for _ in range(2):

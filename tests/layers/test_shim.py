@@ -103,10 +103,9 @@ def test_the_same_vectors_after_every_kind_of_transport(way: str, precision: str
 def test_weights_that_half_precision_holds_are_saved_in_it():
     """Half the size for an encoder that never learned, and the same bits back."""
     model = encoder()
-    with torch.no_grad():
+    with torch.no_grad(), shim_of(model).changing():
         for parameter in shim_of(model).module.parameters():
             parameter.copy_(parameter.half())
-    shim_of(model)._changed()
     small = model.to_bytes()
     other = encoder()
     other.from_bytes(small)
@@ -146,5 +145,5 @@ def test_cached_word_vectors_are_never_stale():
     update(model, Adam(0.05))
     after = model.predict(docs)[0]
     assert np.abs(before - after).max() > 1e-4
-    shim_of(model).inputs.cache.clear()
+    shim_of(model).inputs.forget()
     np.testing.assert_allclose(model.predict(docs)[0], after, atol=1e-6)

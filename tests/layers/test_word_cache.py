@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import torch
 from hypothesis import given
@@ -48,10 +46,3 @@ def test_hit_rate_and_clear():
     assert cache.hit_rate == 2 / 6
     cache.clear()
     assert len(cache) == 0
-
-
-def test_a_pickled_cache_is_empty():
-    cache = WordVectorCache(100)
-    look_up(cache, [1, 2])
-    other = pickle.loads(pickle.dumps(cache))
-    assert len(other) == 0 and other.capacity == 100
