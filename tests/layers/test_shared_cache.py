@@ -105,7 +105,7 @@ def test_one_of_two_is_tuned():
 
 def test_no_step_hashes_the_weights(monkeypatch):
     model, _ = pair()
-    monkeypatch.setattr("spacy_ctxvec.layers.bilm.token_fingerprint_of", pytest.fail)
+    monkeypatch.setattr("spacy_ctxvec.layers.spelled_words.token_fingerprint_of", pytest.fail)
     optimizer = Adam(0.05, use_averages=True)
     for _ in range(2):
         update(model, optimizer)
