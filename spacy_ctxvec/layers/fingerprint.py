@@ -52,5 +52,5 @@ def _hash_of(about: list[Any], tensors: Mapping[str, Tensor]) -> str:
     found = blake2b(json.dumps(about).encode(), digest_size=DIGEST_BYTES)
     for name, tensor in sorted(tensors.items()):
         found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        found.update(tensor.cpu().contiguous().numpy().reshape(-1))
+        found.update(tensor.cpu().contiguous().numpy().reshape(-1).data)
     return found.hexdigest()
