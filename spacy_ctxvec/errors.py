@@ -207,6 +207,10 @@ FOR_BILMS = (
     "This is not a biLM but the encoder of a translation model or a transformer: only biLMs (ELMo) "
     "have start states and alignments."
 )
+NO_WORDS_TO_KEEP = (
+    "This is not a biLM but the encoder of a translation model or a transformer: only biLMs (ELMo) "
+    "have a token layer that is computed from the spelling of words and can be kept."
+)
 OTHER_SETTING = (
     "The weights belong to an encoder with {name} = {found}, and the [model] block says "
     "{expected}. Write {name} = {found} there, or load other weights."

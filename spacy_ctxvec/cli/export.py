@@ -25,6 +25,7 @@ from ..formats.efml import export as efml_export
 from ..formats.efml.export import save_efml
 from ..formats.elmo import export as elmo_export
 from ..formats.elmo.export import MADE_WITH, save_bilm_hdf5, save_token_vectors
+from ..formats.elmo.vocabulary import read_words
 from ..formats.native import (
     CONFIG_FILE,
     SOFTMAX_FILE,
@@ -91,7 +92,12 @@ def export_cli(
     ] = Format.native,
     words: Annotated[
         Path | None,
-        typer.Option("--words", dir_okay=False, help="Of --format tokens: a word a line"),
+        typer.Option(
+            "--words",
+            dir_okay=False,
+            help="A word a line: those of --format tokens; of --format spacy, words whose token "
+            "layer is saved with the pipeline, so that it need not compute it",
+        ),
     ] = None,
     dtype: Annotated[
         Dtype | None, typer.Option("--dtype", help="Of the weights; default: as they are")
@@ -113,7 +119,7 @@ def export_cli(
     else:
         refuse_native_options(with_softmax, dtype)
         if form is Format.spacy:
-            export_pipeline(model, out, lang, force)
+            export_pipeline(model, out, lang, words, force)
         elif form in (Format.pth, Format.tokens):
             export_file(model, out, form, words, force)
         else:
@@ -152,13 +158,17 @@ def export_native(
             save_softmax(*softmax, new, dtype=dtype)
 
 
-def export_pipeline(name: str, out: Path, lang: str | None, force: bool) -> None:
+def export_pipeline(
+    name: str, out: Path, lang: str | None, words: Path | None, force: bool
+) -> None:
     """Write a pipeline of a tokeniser and the encoder; of a pipeline, its first encoder alone."""
     nlp = open_pipeline(name if is_pipeline(name) else str(model_folder(Path(name))))
     component = first_encoder(nlp)
     model = for_language(encoder_of(nlp), lang)
     shim = shim_of(component.model)
-    shim.adopt(shim.source, model)
+    shim.adopt(shim.source, replace(model, vectors=shim.inputs.table))
+    if words is not None:
+        component.keep_words(read_words(words))
     alone = blank(lang or str(nlp.lang))
     if isinstance(shim.inputs, StaticWords) and shim.inputs.table is None:
         alone.vocab.vectors = nlp.vocab.vectors  # its words are looked up there
@@ -202,7 +212,9 @@ def encoder_of(nlp: Language) -> EncoderModel:
     shim = ensure_weights(component.model, component.name)
     info = {"lang": nlp.lang, **shim.info}
     weights = dict(shim.module.state_dict())
-    return EncoderModel(shim.module.config, weights, info, shim.inputs.table)
+    # Words that a biLM keeps have no place in other forms: they would not follow `dtype`.
+    vectors = shim.inputs.table if isinstance(shim.inputs, StaticWords) else None
+    return EncoderModel(shim.module.config, weights, info, vectors)
 
 
 def blank(lang: str) -> Language:

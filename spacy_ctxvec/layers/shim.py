@@ -174,7 +174,9 @@ class EncoderShim(Shim):
         return copied
 
     def to_device(self, device_type: str, device_id: int) -> None:
+        table = self.inputs.table
         with self.changing():
+            self.inputs.adopt(table)  # the weights stay the same
             self._model.to("cpu" if device_type == "cpu" else f"cuda:{device_id}")
 
     def to_bytes(self) -> bytes:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
+from spacy.strings import get_string_id
 from torch import Tensor
 
+from ..formats.word_table import WordTable
 from ..nn.bilm import BiLM
 from ..types import IntArray
 from .batching import WordBatch
@@ -31,13 +33,15 @@ class SpelledWords(BySpelling):
     joined, under a lock that whoever writes a weight holds too. One that learns has a cache of its
     own from its first step on, since finding others like it would cost a hash of the weights at
     every step; it looks for them again when other weights are loaded.
+
+    table: rows that were computed of these weights and are saved with them, if there are any
     """
 
-    def __init__(self, cache_size: int):
+    def __init__(self, cache_size: int, table: WordTable | None = None):
         self.cache_size = cache_size
         self._lock = ProcessLock()
         self.forget()
-        self._joins = True
+        self._joins, self._table = True, table
 
     def vectors(self, module: BiLM, batch: WordBatch) -> tuple[Tensor, IntArray]:
         """Token layer of the sentence marks and each distinct word, and the row of each word in it.
@@ -51,16 +55,22 @@ class SpelledWords(BySpelling):
             n_marks = int((positions < len(MARK_KEYS)).sum())
             marks = module.mark_vectors()[positions[:n_marks]]
             words = [batch.text(key) for key in keys[positions[n_marks:]].tolist()]
-            # In parts, since the character CNN needs far more memory than what comes out of it.
-            parts = [words[i : i + WORDS_PER_PART] for i in range(0, len(words), WORDS_PER_PART)]
-            return torch.cat([marks, *map(module.word_vectors, parts)])
+            return torch.cat([marks, *_in_parts(module, words)])
+
+        def find(positions: IntArray) -> Tensor:
+            if self._table is None:
+                return compute(positions)
+            rows, kept = self._table.find(keys[positions])
+            vectors = torch.from_numpy(rows).to(module.device)
+            vectors[torch.from_numpy(~kept).to(module.device)] = compute(positions[~kept])
+            return vectors
 
         if torch.is_grad_enabled():
             vectors = compute(np.arange(len(keys)))
         else:
             with self._lock:
                 self._join(module)
-                vectors = self.cache.vectors(keys, compute)
+                vectors = self.cache.vectors(keys, find)
         return vectors, inverse + len(MARK_KEYS)
 
     def _join(self, module: BiLM) -> None:
@@ -68,6 +78,23 @@ class SpelledWords(BySpelling):
         if self._joins:
             self.cache = shared_cache(token_fingerprint_of(module), self.cache_size)
             self._joins = False
+
+    def keep(self, module: BiLM, words: Iterable[str]) -> None:
+        """Compute rows of these words, and of no others, to be saved with the weights."""
+        texts = list(dict.fromkeys(words))
+        keys = np.array([get_string_id(text) for text in texts], dtype=np.uint64)
+        with self._lock, torch.no_grad():
+            rows = [part.cpu().numpy() for part in _in_parts(module, texts)]
+            numbers = np.arange(len(texts))
+            self._table = WordTable.of(keys, numbers, np.concatenate(rows)) if rows else None
+
+    @property
+    def table(self) -> WordTable | None:
+        return self._table
+
+    def adopt(self, vectors: WordTable | None) -> None:
+        """Take the rows that came with the weights, if any did."""
+        self._table = vectors
 
     @contextmanager
     def changing(self, *parameters: str) -> Iterator[None]:
@@ -82,11 +109,18 @@ class SpelledWords(BySpelling):
         """Know no word any more; the cache is no other encoder's then."""
         with self._lock:
             self.cache = WordVectorCache(self.cache_size)
-            self._joins = False
+            self._joins, self._table = False, None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy in another process or another pipeline looks for a cache itself."""
-        return {"cache_size": self.cache_size}
+        return {"cache_size": self.cache_size, "table": self._table}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _in_parts(module: BiLM, words: list[str]) -> Iterator[Tensor]:
+    """Token layers of the words, (n, token_width), some at a time: the character CNN needs far more
+    memory than what comes out of it."""
+    for i in range(0, len(words), WORDS_PER_PART):
+        yield module.word_vectors(words[i : i + WORDS_PER_PART])

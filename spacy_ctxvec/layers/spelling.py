@@ -28,8 +28,8 @@ class BySpelling:
         """Spellings are all that is needed."""
 
     def adopt(self, vectors: WordTable | None) -> None:
-        """A model of spellings comes without vectors."""
+        """Spellings need no vectors."""
 
     @property
-    def table(self) -> None:
+    def table(self) -> WordTable | None:
         return None

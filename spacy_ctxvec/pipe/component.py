@@ -36,6 +36,7 @@ from ..layers.encoder import (
 from ..layers.features import FeatureCache, FeatureSettings
 from ..layers.listener import ListenerState, state_of
 from ..layers.scalar_mix import weighted_sum
+from ..layers.spelled_words import SpelledWords
 from ..nn.parallel import gpu_was_forked
 from ..types import FloatArray, Floats3d
 from . import docdata, linking
@@ -409,6 +410,18 @@ class Ctxvec(TrainablePipe):
         raise errors.CtxvecError(errors.NO_LABELS.format(name=self.name))
 
     # Initialisation and saving
+
+    def keep_words(self, words: Iterable[str]) -> None:
+        """Compute the token layer of these words and save it with the pipeline, which then need not
+        do so when it meets them first. Vectors stay the same; training the token layer, or loading
+        other weights, drops what was kept.
+
+        words (Iterable[str]): As they stand in texts; they replace those kept before.
+        """
+        shim = ensure_weights(self.model, self.name)
+        if not isinstance(shim.inputs, SpelledWords):
+            raise errors.CtxvecError(errors.NO_WORDS_TO_KEEP)
+        shim.inputs.keep(shim.module, words)
 
     def initialize(
         self,

@@ -97,6 +97,22 @@ def test_a_pipeline_has_the_same_vectors(work: Path, tmp_path: Path) -> None:
     assert nlp.get_pipe("ctxvec").model.get_dim("nO") == 12
 
 
+def test_a_pipeline_that_knows_words_from_the_start(work: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("the\nbank\nthe\n", "utf8")
+    out = tmp_path / "pipeline"
+    assert export(work, out, "-f", "spacy", "--words", words).exit_code == 0
+    assert export(out, tmp_path / "again", "-f", "spacy", "--lang", "sv").exit_code == 0
+    want = open_pipeline(str(work / "model"))(TEXT)._.ctxvec.layers
+    for folder in (out, tmp_path / "again"):
+        nlp = spacy.load(folder)
+        kept = nlp.get_pipe("ctxvec").model.shims[0].inputs.table
+        assert set(kept.keys.tolist()) == {get_string_id("the"), get_string_id("bank")}
+        np.testing.assert_allclose(nlp(TEXT)._.ctxvec.layers, want, atol=1e-5)
+    assert export(out, tmp_path / "half", "--dtype", "float16").exit_code == 0
+    assert load_native(tmp_path / "half").vectors is None
+
+
 def test_out_of_a_pipeline_and_back(work: Path, tmp_path: Path) -> None:
     export(work, tmp_path / "pipeline", "--format", "spacy", "--lang", "sv")
     assert spacy.load(tmp_path / "pipeline").lang == "sv"
