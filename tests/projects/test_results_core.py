@@ -12,6 +12,7 @@ from loading import PROJECTS, Load, loader
 from spacy.tokens import DocBin
 from spacy.util import load_model_from_config
 from thinc.api import Config
+from transformer_files import write_bert
 
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.layers.scalar_mix import settings_of
@@ -53,6 +54,23 @@ def test_heads_differ_in_nothing_else(load: Load, tmp_path: Path):
         trainings = [one.config["training"] for one in made]
         assert len({one.fingerprint for one in made}) == len(SYSTEMS)
         assert all(training == trainings[0] for training in trainings)
+
+
+def test_a_transformer_is_read_as_the_encoder_is(load: Load, tmp_path: Path):
+    pytest.importorskip("transformers", reason="needs the package transformers")
+    folder = write_bert(tmp_path / "bert")
+    training = load("representations").training
+    made = training("emobank", 0, "transformer", 1, tmp_path, tmp_path, transformer=folder)
+    nlp = load_model_from_config(Config(made.config).interpolate(), auto_fill=True)
+    assert nlp.pipe_names == ["ctxvec", "textcat"]
+    assert nlp.get_pipe("ctxvec").model.get_dim("nO") == 8
+    mixes = [node for node in nodes(nlp.get_pipe("textcat")) if node.name == "ctxvec_mix"]
+    assert [settings_of(mix).mode for mix in mixes] == ["learned"]
+    own = training("emobank", 0, "mix", 1, tmp_path, tmp_path)
+    assert made.config["training"] == own.config["training"]
+    other = write_bert(tmp_path / "other")  # of other random weights
+    again = training("emobank", 0, "transformer", 1, tmp_path, tmp_path, transformer=other)
+    assert len({one.fingerprint for one in (made, again, own)}) == 3
 
 
 def test_valence_is_cut_at_the_quintiles_of_the_training_part(load: Load, tmp_path: Path):

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import neighbours  # noqa: F401
 import typer
@@ -27,6 +28,7 @@ from write_config import set_value
 
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import CONFIG_FILE, WEIGHTS_FILE
+from spacy_ctxvec.formats.transformer import is_transformer, read_transformer
 from spacy_ctxvec.nn.architectures import CONFIGS
 from spacy_ctxvec.pipe.encoder_config import encoder_block
 from spacy_ctxvec.training.pretrain import model_folder
@@ -92,16 +94,13 @@ def set_encoder(
 ) -> None:
     """Let a component of a config have the weights of a model folder, and its sizes.
 
+    encoder: a folder of this package, or of a transformer
     path: the name in `[paths]` that the folder gets
     """
     folder = model_folder(encoder).resolve()
-    description = folder / CONFIG_FILE
-    if not description.is_file():
+    if not (folder / CONFIG_FILE).is_file():
         raise CtxvecError(f"Expected a model folder of spacy-ctxvec at {folder}, found none.")
-    known = read_json(description)
-    block = encoder_block(
-        CONFIGS[known["architecture"]](**known["sizes"]), lower=known.get("lower", True)
-    )
+    block = known_block(folder)
     model = config["components"][component]["model"]
     expected, found = model["@architectures"], block["@architectures"]
     if found != expected:
@@ -110,6 +109,15 @@ def set_encoder(
     config["paths"][path] = str(folder)
     loader = {"@misc": "spacy-ctxvec.load_model.v1", "path": f"${{paths.{path}}}"}
     config["initialize"].setdefault("components", {})[component] = {"loader": loader}
+
+
+def known_block(folder: Path) -> dict[str, Any]:
+    """The block of the encoder in a model folder."""
+    if is_transformer(folder):
+        return encoder_block(read_transformer(folder).config)
+    known = read_json(folder / CONFIG_FILE)
+    sizes = CONFIGS[known["architecture"]](**known["sizes"])
+    return encoder_block(sizes, lower=known.get("lower", True))
 
 
 def chosen(only: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from compare import class_counts
 from console import run_script
 from evaluate import document_counts
 from parsing import by_seed, parse_counts
-from representations import BASELINE, SYSTEMS, TASKS, training
+from representations import BASELINE, SYSTEMS, TASKS, TRANSFORMER, training
 from results import insert
 from summary import Counts, make_report, read_results, render, score_systems
 from trainings import CLASSES, PARSE, Training, chosen, train_all, train_in_process
@@ -54,11 +54,15 @@ def main(
         list[str] | None, typer.Option("--set", help="NAME=VALUE of [training], for all")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Trainings at the same time")] = 1,
+    transformer: Annotated[
+        str, typer.Option(help="Folder of a transformer to compare with; default: none")
+    ] = "",
 ) -> None:
     """Train what is missing, test, and write JSON and Markdown."""
-    root = workdir.resolve()
+    root, settings = workdir.resolve(), setting or []
+    folder = Path(transformer) if transformer else None
     grid = {
-        corpus: corpus_trainings(corpus, root, vectors, seeds, folds, setting or [])
+        corpus: corpus_trainings(corpus, root, vectors, seeds, folds, settings, folder)
         for corpus in chosen(only or [], tuple(TASKS))
     }
     todo = [one for trainings in grid.values() for one in by_seed(trainings)]
@@ -71,16 +75,23 @@ def main(
 
 
 def corpus_trainings(
-    corpus: str, root: Path, vectors: Path, seeds: int, folds: int, settings: Sequence[str]
+    corpus: str,
+    root: Path,
+    vectors: Path,
+    seeds: int,
+    folds: int,
+    settings: Sequence[str],
+    transformer: Path | None = None,
 ) -> Trainings:
     numbers = Workdir(root).folds(corpus)[: folds or None]
     return {
         system: [
-            training(corpus, fold, system, seed, root, vectors, settings)
+            training(corpus, fold, system, seed, root, vectors, settings, transformer)
             for seed in range(seeds)
             for fold in numbers
         ]
         for system in SYSTEMS
+        if system != TRANSFORMER or transformer
     }
 
 

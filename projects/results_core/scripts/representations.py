@@ -24,9 +24,14 @@ SYSTEMS = {
     "mix": "biLM, learned mix",
     "mix_glove": "biLM, learned mix + GloVe",
     "all": "biLM, learned mix + GloVe + hash embeddings",
+    "transformer": "transformer, learned mix",
 }
-MODES = {"top": "top", "mean": "mean", "mix": "learned", "mix_glove": "learned", "all": "learned"}
-"""The `mode` of the scalar mix of each system with the frozen encoder."""
+MODES = {
+    "top": "top", "mean": "mean", "mix": "learned", "mix_glove": "learned", "all": "learned",
+    "transformer": "learned",
+}  # fmt: skip
+"""The `mode` of the scalar mix of each system with a frozen encoder."""
+TRANSFORMER = "transformer"
 TASKS = {
     "wikigold": ENTITIES,
     "wnut17": ENTITIES,
@@ -45,6 +50,11 @@ HASH = {
     "rows": [2000, 1000, 1000, 1000],
     "include_static_vectors": False,
 }
+ANY_TRANSFORMER: dict[str, Any] = {
+    "@architectures": "spacy-ctxvec.TransformerLayers.v1",
+    "width": 0, "n_layers": 0, "settings": {},
+}  # fmt: skip
+"""Its sizes come with its weights."""
 CACHE_MB = 1500
 
 
@@ -56,16 +66,20 @@ def training(
     root: Path,
     vectors: Path,
     settings: Sequence[str] = (),
+    transformer: Path | None = None,
 ) -> Training:
     """One training.
 
     corpus, fold: the data is in ROOT/corpus/CORPUS/FOLD
     root: the working folder
     vectors: a pipeline of static vectors
+    transformer: folder of the model that the system of this name reads
     settings: NAME=VALUE of `[training]`
     """
     data = root / "corpus" / corpus / str(fold)
     encoder = Path("en_sm") if system in MODES else None
+    if system == TRANSFORMER:
+        encoder = transformer
     config = system_config(TASKS[corpus], system, vectors)
     config = complete(config, data, seed, encoder, settings)
     result = root / "cells" / f"{corpus}-{fold}-{system}-{seed}.json"
@@ -97,6 +111,8 @@ def system_config(task: str, system: str, vectors: Path) -> Config:
         config["initialize"]["vectors"] = "${paths.vectors}"
     if reads_encoder:  # the same scores, sooner
         config["components"]["ctxvec"]["feature_cache"] = {"max_mb": CACHE_MB}
+    if system == TRANSFORMER:
+        config["components"]["ctxvec"]["model"] = dict(ANY_TRANSFORMER)
     return config
 
 
