@@ -97,3 +97,21 @@ def test_valence_is_cut_at_the_quintiles_of_the_training_part(load: Load, tmp_pa
 def test_unknown_tasks_are_named(load: Load):
     with pytest.raises(CtxvecError, match="expected one of wikigold"):
         load("core").main(only=["nonsense"])
+
+
+def test_costs_of_a_pipeline_stand_beside_its_scores(load: Load, tmp_path: Path):
+    costs = load("costs")
+    nlp = spacy.blank("en")
+    nlp.to_disk(tmp_path / "pipeline")
+    docs = [nlp.make_doc("Two words"), nlp.make_doc("")]
+    DocBin(docs=docs).to_disk(tmp_path / "test.spacy")
+    found = costs.measure(str(tmp_path / "pipeline"), tmp_path, 2)
+    assert 0 < found["least"] <= found["words_per_second"] <= found["most"]
+    assert found["disk_mb"] < 1
+    scores = [{"corpus": "wnut17", "system": "mix", "mean": 0.25}]
+    record = {
+        "date": "today", "machine": {"processor": "P", "threads": 1, "spacy": "3", "torch": "2"},
+        "rounds": 2, "batch_size": 8, "pipelines": {"mix": found},
+    }  # fmt: skip
+    text = costs.render(record, scores)
+    assert "| biLM, learned mix |  | 25.0 |  |" in text

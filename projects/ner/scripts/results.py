@@ -49,16 +49,16 @@ def render(report: dict[str, Any]) -> str:
     return "\n".join([*lines, "![F per corpus and system](results.png)"])
 
 
-def insert(readme: Path, text: str) -> None:
-    """Put the text between the two markers of the README."""
+def insert(readme: Path, text: str, first: str = START, last: str = END) -> None:
+    """Put the text between two markers of the README."""
     content = readme.read_text(encoding="utf-8")
-    before, start, rest = content.partition(START)
-    _, end, after = rest.partition(END)
+    before, start, rest = content.partition(first)
+    _, end, after = rest.partition(last)
     if not start or not end:
         raise CtxvecError(
-            f"{readme} needs the lines {START} and {END}: the results go between them."
+            f"{readme} needs the lines {first} and {last}: the results go between them."
         )
-    readme.write_text(f"{before}{START}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+    readme.write_text(f"{before}{first}\n\n{text}\n\n{last}{after}", encoding="utf-8")
 
 
 def _provenance(run: dict[str, Any]) -> str:
