@@ -114,7 +114,7 @@ class WordBatch:
             if n_words < len(is_word):
                 xp = get_array_module(layers)
                 rows = xp.zeros((len(is_word), *layers.shape[1:]), dtype=layers.dtype)
-                rows[xp.asarray(is_word)] = words
+                rows[xp.asarray(np.flatnonzero(is_word))] = words
                 words = rows
             out.append(words)
         return out
@@ -123,7 +123,7 @@ class WordBatch:
         """The rows of words alone, of each doc that has any: the gradient's way back."""
         xp = get_array_module(rows[0])
         return [
-            array if is_word.all() else array[xp.asarray(is_word)]
+            array if is_word.all() else array[xp.asarray(np.flatnonzero(is_word))]
             for array, is_word in zip(rows, self.doc_words)
             if is_word.any()
         ]

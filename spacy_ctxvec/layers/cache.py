@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..nn.placing import placed_on
 from ..types import IntArray
 
 
@@ -80,7 +81,7 @@ class WordVectorCache:
                 rows[missing] = self._insert(keys[missing], compute(missing))
             self._tick += 1
             self._used_at[rows] = self._tick
-            return self._table[torch.from_numpy(rows).to(self._table.device)]
+            return self._table[placed_on(rows, self._table.device)]
 
     def _insert(self, keys: NDArray[np.uint64], new: Tensor) -> IntArray:
         n_used = len(self._row_of)
@@ -105,6 +106,6 @@ class WordVectorCache:
         used_at = np.zeros(n_rows, dtype=np.int64)
         n_kept = len(kept)
         if n_kept:
-            table[:n_kept] = self._table[torch.from_numpy(kept).to(self._table.device)]
+            table[:n_kept] = self._table[placed_on(kept, self._table.device)]
         keys[:n_kept], used_at[:n_kept] = self._keys[kept], self._used_at[kept]
         self._table, self._keys, self._used_at = table, keys, used_at

@@ -140,7 +140,7 @@ def _mix(
     s = _softmax(model, w)
     mean, deviation = model.get_param("mean"), model.get_param("deviation")
     # Standardising is folded into a scale and a shift, since X is the largest array here.
-    scale = gamma(model) * s[:, None] / deviation
+    scale = model.get_param("gamma") * s[:, None] / deviation
     Y = weighted_sum(X, scale)
     Y -= (scale * mean).sum(axis=0)
     return Y, partial(_backprop, model, X, s, scale)
@@ -179,7 +179,8 @@ def _backprop(model: Mix, X: Floats3d, s: Floats1d, scale: Floats2d, dY: Floats2
     mixed = (s * c).sum()
     model.inc_grad("gamma", mixed.reshape(1))
     if _learns_weights(model):
-        d_w = gamma(model) * s * (c - mixed) + 2 * settings_of(model).l2 * _pre_softmax(model)
+        d_w = model.get_param("gamma") * s * (c - mixed)
+        d_w += 2 * settings_of(model).l2 * _pre_softmax(model)
         model.inc_grad("weights", (STEP * d_w).astype("float32"))
     return dY[:, None, :] * scale
 

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from spacy.attrs import LOWER, ORTH  # type: ignore[import-untyped]
 from spacy.tokens import Doc
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from .. import errors
 from ..formats.word_table import WordTable
+from ..nn.placing import placed_on
 from ..types import FloatArray, IntArray
 from .batching import WordBatch
 from .fingerprint import digests
@@ -45,7 +45,7 @@ class StaticWords:
         """Vectors (n_distinct, width) of the distinct words, and the row of each word in them."""
         distinct, inverse = np.unique(batch.keys, return_inverse=True)
         found, _ = self.find(distinct, batch.vocabs)
-        return torch.from_numpy(found).to(module.device), inverse
+        return placed_on(found, module.device), inverse
 
     def digests(self, batch: WordBatch) -> NDArray[np.uint8]:
         """A hash of each word's vector, (n_words, DIGEST_BYTES)."""

@@ -21,6 +21,7 @@ from .encoder import Encoder, rows_of
 from .lstm import LSTM, LSTMState
 from .packing import Packing, framed_index, inverse, token_positions
 from .parallel import can_share, run_all
+from .placing import placed_on
 from .word_char_encoder import WordCharEncoder
 from .word_encoder import WordEncoder
 
@@ -141,12 +142,14 @@ class CarriedState:
     def copy(self) -> CarriedState:
         return CarriedState({key: (h.clone(), c.clone()) for key, (h, c) in self._rows.items()})
 
-    def take(self, direction: int, layer: int, rows: Tensor, start: LSTMState) -> LSTMState:
+    def take(
+        self, direction: int, layer: int, rows: Tensor, n_rows: int, start: LSTMState
+    ) -> LSTMState:
         """The states of `rows` in that order; rows never seen before have those of `start`.
 
+        rows: numbers below `n_rows`
         start: output (output_width,) and cell (hidden_width,)
         """
-        n_rows = int(rows.max()) + 1
         none = (start[0].new_zeros(0, len(start[0])), start[1].new_zeros(0, len(start[1])))
         stored = self._rows.get((direction, layer), none)
         h, c = (_grown(part, n_rows, row) for part, row in zip(stored, start))
@@ -272,11 +275,11 @@ class BiLM(Encoder):
     def word_vectors(self, words: Sequence[str], *, sentence_marks: bool = False) -> Tensor:
         """Token layer of each word, (n_words, token_width): a function of its spelling alone."""
         ids = self.word_ids(words, sentence_marks=sentence_marks)
-        return self.token_encoder(torch.from_numpy(ids).to(self.device))
+        return self.token_encoder(torch.from_numpy(ids))
 
     def mark_vectors(self) -> Tensor:
         """Token layer of the sentence start and the sentence end, (2, token_width)."""
-        return self.token_encoder(torch.from_numpy(self.mark_ids()).to(self.device))
+        return self.token_encoder(torch.from_numpy(self.mark_ids()))
 
     def forward(
         self,
@@ -359,12 +362,13 @@ class BiLM(Encoder):
         and the batch row whose carried state each of them continues. `random` draws the dropout.
         """
         sizes = torch.from_numpy(batch_sizes)
-        rows = torch.from_numpy(order).to(x.device)
+        rows = placed_on(order, x.device)
+        n_rows = int(order.max()) + 1
         outputs: list[Tensor] = []
         lstms = self.backward_lstms if direction else self.forward_lstms
         for layer, lstm in enumerate(lstms):
             x = self.dropped(x, random)
-            before = self._before(direction, layer, rows)
+            before = self._before(direction, layer, rows, n_rows)
             y, after = lstm(x, sizes, before)
             if self.state:
                 self.state.put(direction, layer, rows, after)
@@ -372,13 +376,13 @@ class BiLM(Encoder):
             outputs.append(x)
         return outputs
 
-    def _before(self, direction: int, layer: int, rows: Tensor) -> LSTMState | None:
-        """The states that these batch rows start from; None is zero."""
+    def _before(self, direction: int, layer: int, rows: Tensor, n_rows: int) -> LSTMState | None:
+        """The states that these batch rows, all below `n_rows`, start from; None is zero."""
         if not (self.state or self.config.warm):
             return None
         start = self._start(direction, layer)
         if self.state:
-            return self.state.take(direction, layer, rows, start)
+            return self.state.take(direction, layer, rows, n_rows, start)
         return start[0].repeat(len(rows), 1), start[1].repeat(len(rows), 1)
 
     def _start(self, direction: int, layer: int) -> LSTMState:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from ..text.characters import N_CHARACTERS, WORD_PADDING
+from .placing import placed_on
 from .window_maximum import window_maximum
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
@@ -42,7 +43,8 @@ class CharEncoder(nn.Module):
 
     `filters` lists (characters, features) of each convolution, in the order of the weight files.
     The projection is left out when the features already have the output width. `padding` is the id
-    that fills a word up; the row of id 0 does not learn.
+    that fills a word up; the row of id 0 does not learn. Ids are best left in the memory of the
+    processor, which looks at them first.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class CharEncoder(nn.Module):
         The reference takes the maximum over padding as well, and before the activation.
         """
         char_ids, has_padding = self._trim(char_ids)
-        x = self.embedding(char_ids)
+        x = self.embedding(placed_on(char_ids, self.embedding.weight.device))
         kernel = self._kernel()
         if torch.is_autocast_enabled(x.device.type):
             dtype = torch.get_autocast_dtype(x.device.type)
@@ -105,7 +107,8 @@ class CharEncoder(nn.Module):
             return window_maximum(x, kernel)
         # Narrow filters go on where the widest one has come to the end.
         blocked = torch.cat([_beyond_end(c, char_ids.shape[1]) for c in self._convolutions()], 1)
-        return window_maximum(pad(x, (0, 0, 0, self._widest - 1)), kernel, blocked.to(x.device))
+        x = pad(x, (0, 0, 0, self._widest - 1))
+        return window_maximum(x, kernel, placed_on(blocked, x.device))
 
     def _convolutions(self) -> Iterator[nn.Conv1d]:
         for convolution in self.convolutions:

@@ -11,6 +11,7 @@ from ..checks import bad_setting
 from ..types import IntArray
 from .kernels import KeptKernels
 from .lstm import LSTM
+from .placing import placed_on
 from .precision import PREDICTED, possible
 
 
@@ -100,4 +101,4 @@ class Encoder(nn.Module):
 
 
 def rows_of(tensor: Tensor, index: IntArray) -> Tensor:
-    return tensor.index_select(0, torch.from_numpy(index).to(tensor.device))
+    return tensor.index_select(0, placed_on(index, tensor.device))

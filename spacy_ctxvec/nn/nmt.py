@@ -28,6 +28,7 @@ from .encoder import rows_of
 from .lstm import LSTMState
 from .mtlstm import MTLSTM, MTLSTMConfig
 from .packing import Packing, inverse
+from .placing import placed_on
 from .softmax import log_sum_exp
 
 PAD, UNK, BOS, EOS = range(4)
@@ -161,11 +162,13 @@ class Translator(nn.Module):
         """
         counts = (targets != PAD).sum(axis=1) + 1
         packing = Packing.of(counts, even=EVEN_ROWS)
-        words, following = _framed(targets, counts, packing.forward, vectors.device)
+        words, following = _framed(targets, counts, packing.forward)
         state, memory = self.start(vectors, lengths, packing.order)
-        hidden = self._run(words, packing.batch_sizes.tolist(), state, memory)
-        predicts = following != PAD
-        return self._loss(hidden[predicts], following[predicts], label_smoothing)
+        sizes = packing.batch_sizes.tolist()
+        hidden = self._run(placed_on(words, vectors.device), sizes, state, memory)
+        predicts = np.flatnonzero(following != PAD)
+        wanted = placed_on(following[predicts], vectors.device)
+        return self._loss(rows_of(hidden, predicts), wanted, label_smoothing)
 
     def _loss(self, hidden: Tensor, following: Tensor, label_smoothing: float) -> Loss:
         """Of predictions from hidden (n, width). Smoothing needs the mean of the logits alone."""
@@ -330,22 +333,20 @@ def _padded(x: Tensor, lengths: IntArray, order: IntArray) -> tuple[Tensor, Tens
     mask = np.arange(longest) < lengths[order][:, None]
     row = np.repeat(inverse(order), lengths)
     position = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    places = torch.from_numpy(row * longest + position).to(x.device)
+    places = placed_on(row * longest + position, x.device)
     flat = x.new_zeros(mask.size, x.shape[1]).index_copy(0, places, x)
-    return flat.view(*mask.shape, -1), torch.from_numpy(mask).to(x.device)
+    return flat.view(*mask.shape, -1), placed_on(mask, x.device)
 
 
-def _framed(
-    targets: IntArray, counts: IntArray, order: IntArray, device: torch.device
-) -> tuple[Tensor, Tensor]:
+def _framed(targets: IntArray, counts: IntArray, order: IntArray) -> tuple[IntArray, IntArray]:
     """What the decoder reads and what it should predict, (n_positions,) each, in packed order;
     PAD where a row runs on after its end."""
     before = np.pad(targets, ((0, 0), (1, 0)), constant_values=BOS)
     after = np.pad(targets, ((0, 0), (0, 1)), constant_values=PAD)
     after[np.arange(len(counts)), counts - 1] = EOS
     running = np.arange(before.shape[1]) < counts[:, None]
-    words, following = (torch.from_numpy(side[running][order]) for side in (before, after))
+    words, following = before[running][order], after[running][order]
     ended = np.ones(len(order), dtype=bool)
     ended[inverse(order)] = False
-    following[torch.from_numpy(ended)] = PAD
-    return words.to(device), following.to(device)
+    following[ended] = PAD
+    return words, following

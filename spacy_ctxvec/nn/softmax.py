@@ -143,9 +143,11 @@ def _even(tensor: Tensor, value: float) -> Tensor:
 def _logits(x: Tensor, columns: Tensor, bias: Tensor, omit: Tensor, start: int) -> Tensor:
     part = slice(start, start + PREDICTIONS_PER_BLOCK)
     logits = (x[part] @ columns).to(bias.dtype).add_(bias)
-    omitted = torch.nonzero(omit[part] >= 0)[:, 0]
-    logits[omitted, omit[part][omitted]] = -math.inf
-    return logits
+    # Every row is written to, those without omission what they have: to pick rows out, the
+    # processor would have to wait for a GPU.
+    omitted = omit[part, None]
+    own = omitted.clamp(min=0)
+    return logits.scatter_(1, own, logits.gather(1, own).masked_fill_(omitted >= 0, -math.inf))
 
 
 class Sampler:

@@ -20,6 +20,7 @@ from ..checks import bad_setting, check, check_count
 from ..types import IntArray
 from .encoder import Encoder, rows_of
 from .pieces import Pieces
+from .placing import placed_on
 from .precision import autocast, possible
 
 MODEL_TYPE = "model_type"
@@ -131,9 +132,10 @@ class Transformer(Encoder):
         total = len(before) + sizes + len(after)
         mask = np.arange(ids.shape[1]) < total[:, None]
         hidden = self._hidden(torch.from_numpy(ids), torch.from_numpy(mask))
-        pieces = hidden[torch.from_numpy(row), torch.from_numpy(column)]
-        counts = torch.from_numpy(n_pieces).to(pieces.device)
-        return torch.segment_reduce(pieces, "mean", lengths=counts, axis=0)
+        pieces = hidden[placed_on(row, hidden.device), placed_on(column, hidden.device)]
+        counts = placed_on(n_pieces, hidden.device)
+        # "unsafe" looks at no count before it begins, which would be to wait for a GPU.
+        return torch.segment_reduce(pieces, "mean", lengths=counts, axis=0, unsafe=True)
 
     def _hidden(self, ids: Tensor, mask: Tensor) -> Tensor:
         """(n_sequences, n_positions, n_layers + 1, width), in float32."""
@@ -141,8 +143,8 @@ class Transformer(Encoder):
         half = predicts and possible(self.precision, self.device.type) == "bfloat16"
         with autocast(self.device, torch.bfloat16 if half else torch.float32):
             found = self.model(
-                input_ids=ids.to(self.device),
-                attention_mask=mask.to(self.device, torch.long),
+                input_ids=placed_on(ids, self.device),
+                attention_mask=placed_on(mask.long(), self.device),
                 output_hidden_states=True,
                 return_dict=True,
             )

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, SPECIALS, UNKNOWN_ID
 from ..types import IntArray
+from .placing import placed_on
 from .vocabulary import WithVocabulary, as_bytes
 
 MARKS = {SPECIALS[id_]: id_ for id_ in (SENTENCE_START_ID, SENTENCE_END_ID)}
@@ -51,7 +52,7 @@ class WordEncoder(WithVocabulary):
         return np.array([SENTENCE_START_ID, SENTENCE_END_ID])
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.embedding(ids)
+        return self.embedding(placed_on(ids, self.embedding.weight.device))
 
     def _index(self, text: str) -> None:
         n_special = len(SPECIALS)  # a text may hold a word spelled like them, which is none

@@ -97,8 +97,9 @@ class PendingBatch:
             return
         self._flushed = True
         if self._backprop is not None and self._gradient is not None:
-            self._owner.record_loss(float(sum((array**2).sum() for array in self._gradient)))
+            squared = sum((array**2).sum() for array in self._gradient)
             self._backprop(self._gradient)
+            self._owner.record_loss(float(squared))  # last: a GPU is waited for here
         self.outputs = self._docs = []
         self._gradient = self._backprop = None
         self._owner.forget(self)

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from ..nn.bilm import BiLM
+from ..nn.encoder import rows_of
+from ..nn.placing import placed_on
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID
 from ..types import IntArray
 from .reading import NO_TARGET
@@ -44,8 +46,7 @@ class Batch:
 
     def predicting(self, direction: int, positions: Tensor) -> Tensor:
         """Of rows for all positions, those that have a next word, in the order of `targets`."""
-        rows = torch.from_numpy(np.flatnonzero(self._has_target[direction]))
-        return positions.index_select(0, rows.to(positions.device))
+        return rows_of(positions, np.flatnonzero(self._has_target[direction]))
 
 
 def top_layer(
@@ -62,8 +63,7 @@ def top_layer(
     random: what dropout is drawn from
     """
     n_rows = batch.rows[direction].shape[1]
-    x = vectors.index_select(0, batch.inputs(direction).to(vectors.device)).to(
-        dtype or vectors.dtype
-    )
+    x = vectors.index_select(0, placed_on(batch.inputs(direction), vectors.device))
+    x = x.to(dtype or vectors.dtype)
     sizes = np.full(len(batch.rows[direction]), n_rows)
     return model.run_stack(direction, x, sizes, np.arange(n_rows), random)[-1]

@@ -20,6 +20,7 @@ from ..nn.adaptive_softmax import AdaptiveSoftmax, AnySoftmax
 from ..nn.bilm import BiLM, CarriedState
 from ..nn.candidates import DISTRIBUTIONS
 from ..nn.parallel import run_all
+from ..nn.placing import placed_on
 from ..nn.precision import autocast, compute_dtype
 from ..nn.softmax import Sampler
 from ..text.corpus import SENTENCE_END_ID, SENTENCE_START_ID, UNKNOWN_ID, Corpus
@@ -141,17 +142,19 @@ class LMTrainer(Trainer[Portion, LMTrainingConfig]):
         of_vectors, *of_shared = [_sum_of_gradients(pair) for pair in zip(*leaves)]
         self.objective.backward(of_shared)
         tokens.backward(of_vectors)
-        return sum(losses) / self.config.loss_scale
+        # Read last, since a GPU is waited for here: all of the step has been handed to it.
+        return sum(loss.item() for loss in losses) / self.config.loss_scale
 
     def _targets(self, batch: Batch) -> list[Tensor]:
         n_words = self.softmax.n_words
-        return [batch.targets(d, n_words).to(self.model.device) for d in self.directions]
+        device = self.model.device
+        return [placed_on(batch.targets(d, n_words), device) for d in self.directions]
 
-    def _direction_backward(self, part: int, batch: Batch, leaves: list[Tensor]) -> float:
+    def _direction_backward(self, part: int, batch: Batch, leaves: list[Tensor]) -> Tensor:
         """Loss of one of the directions, with its gradients left on the leaves."""
         loss = self._direction_loss(part, batch, leaves)
         loss.backward()
-        return loss.item()
+        return loss.detach()
 
     def _direction_loss(self, part: int, batch: Batch, tensors: Sequence[Tensor]) -> Tensor:
         """Share of one of the directions in the loss, from the token layer and the tensors that

@@ -10,6 +10,7 @@ import torch
 
 from .. import errors
 from ..nn.nmt import Translator
+from ..nn.placing import placed_on
 from ..nn.precision import compute_dtype
 from ..text.pair_corpus import PairCorpus
 from ..types import FloatArray, IntArray
@@ -68,7 +69,7 @@ class NMTTrainer(Trainer[IntArray, NMTTrainingConfig]):
         torch.manual_seed(self.config.seed * 1_000_003 + self.step)
         batch = self.reader.read(portion)
         loss = self.model.loss(
-            batch.vectors.to(self.workers.device, self.dtype),
+            placed_on(batch.vectors, self.workers.device).to(self.dtype),
             batch.lengths,
             batch.targets,
             label_smoothing=self.config.label_smoothing,

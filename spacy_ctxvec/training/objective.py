@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from ..nn.adaptive_softmax import AdaptiveSoftmax
+from ..nn.placing import placed_on
 from ..nn.precision import autocast
 from ..nn.softmax import Sampler, WordSoftmax, full_losses, sampled_losses
 
@@ -84,12 +85,13 @@ class SampledObjective:
     def __init__(self, softmax: WordSoftmax, sampler: Sampler):
         self.softmax = softmax
         self.sampler = sampler
+        self.log_expected = sampler.log_expected.to(softmax.weight.device)
         self.targets: Sequence[Tensor] = ()
         self.candidates = self.ids = torch.empty(0, dtype=torch.int64)
 
     def shared(self, step: int, targets: Sequence[Tensor]) -> list[Tensor]:
         self.targets = targets
-        self.candidates = self.sampler.draw(step).to(self.softmax.weight.device)
+        self.candidates = placed_on(self.sampler.draw(step), self.softmax.weight.device)
         self.ids = torch.cat([self.candidates, *targets])
         return list(self.softmax.rows(self.ids))
 
@@ -102,7 +104,7 @@ class SampledObjective:
             (weights[part + 1], biases[part + 1]),
             self.candidates,
             (weights[0], biases[0]),
-            self.sampler.log_expected.to(x.device),
+            self.log_expected,
         )
 
     def backward(self, gradients: Sequence[Tensor]) -> None:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..nn.bilm import BiLM, CarriedState
+from ..nn.placing import placed_on
 from ..text.corpus import UNKNOWN_ID, Corpus
 from .batches import Batch, top_layer
 from .reading import Group, reading_order
@@ -78,7 +79,7 @@ def evaluate(
         for batch in _batches(model, corpus, max_tokens):
             vectors = TokenLayer(model, batch.words, torch.float32).vectors
             for direction in model.config.direction_numbers:
-                targets = batch.targets(direction, softmax.n_words).to(model.device)
+                targets = placed_on(batch.targets(direction, softmax.n_words), model.device)
                 top = top_layer(model, direction, batch, vectors)
                 hidden = batch.predicting(direction, top)
                 losses = softmax.full_losses(direction, hidden, targets).double()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..nn.bilm import BiLM
 from ..nn.parallel import run_all
+from ..nn.placing import placed_on
 from ..nn.precision import autocast
 from ..nn.window_maximum import EVEN_WORDS
 from ..types import IntArray
@@ -34,7 +35,7 @@ class TokenLayer:
             threads=threads,
         )
         written = np.concatenate([[-2, -1], *shares[0], *shares[1]]) + 2
-        self._place = torch.from_numpy(np.argsort(written)).to(model.device)
+        self._place = placed_on(np.argsort(written), model.device)
 
     @property
     def vectors(self) -> Tensor:
@@ -72,4 +73,4 @@ def _encode_evenly(model: BiLM, ids: IntArray) -> Tensor:
     """Ids through the token encoder; the last word some more times, for sizes that recur."""
     missing = -len(ids) % EVEN_WORDS
     padded = np.concatenate([ids, np.repeat(ids[-1:], missing, axis=0)])
-    return model.token_encoder(torch.from_numpy(padded).to(model.device))[: len(ids)]
+    return model.token_encoder(torch.from_numpy(padded))[: len(ids)]

@@ -16,6 +16,7 @@ from .. import errors
 from ..formats.word_table import WordTable
 from ..nn.beam import SearchSettings, replace_unknown, translate
 from ..nn.nmt import UNK, Translator
+from ..nn.placing import placed_on
 from ..text.pair_corpus import PairCorpus
 from ..text.subwords import joined, word_groups
 from ..types import FloatArray
@@ -117,7 +118,7 @@ def _batch(
 ) -> Iterator[Translation]:
     words = [word for sentence in sentences for word in sentence]
     lengths = np.array([len(sentence) for sentence in sentences])
-    vectors = torch.from_numpy(word_vectors(table, words)).to(model.encoder.device)
+    vectors = placed_on(word_vectors(table, words), model.encoder.device)
     check_width(vectors.shape[1], model)
     results = translate(model, vectors, lengths, search)
     for sentence, hypotheses in zip(sentences, results):
@@ -150,7 +151,8 @@ def evaluate_translation(
     nll, n_tokens, n_unknown = 0.0, 0, 0
     for numbers in reader.in_order():
         batch = reader.read(numbers)
-        loss = model.loss(batch.vectors.to(model.encoder.device), batch.lengths, batch.targets)
+        sources = placed_on(batch.vectors, model.encoder.device)
+        loss = model.loss(sources, batch.lengths, batch.targets)
         nll, n_tokens = nll + loss.nll, n_tokens + loss.n_tokens
         n_unknown += int((batch.targets == UNK).sum())
     sources, references = sentences_of(pairs, range(len(pairs)))

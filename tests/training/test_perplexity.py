@@ -86,7 +86,7 @@ def test_a_training_goes_on_undisturbed(make, take_steps, everything, corpus):
     fresh = evaluate(make().model, make().softmax, corpus)
     for trainer in (straight, measured):
         trainer.model.state = CarriedState()
-        trainer.model.state.take(0, 0, torch.arange(4), (torch.zeros(8), torch.zeros(8)))
+        trainer.model.state.take(0, 0, torch.arange(4), 4, (torch.zeros(8), torch.zeros(8)))
         trainer.model.state.put(0, 0, torch.arange(4), (torch.ones(4, 8), torch.ones(4, 8)))
     assert evaluate(measured.model, measured.softmax, corpus) == fresh
     assert torch.equal(measured.model.state.state_dict()[0, 0][0], torch.ones(4, 8))
