@@ -6,6 +6,7 @@ first pass of each is a warm-up, and what counts is the median of the others.
 
 from __future__ import annotations
 
+import math
 import platform
 import statistics
 import time
@@ -38,6 +39,7 @@ HASH_EMBED_CNN_SIZES = {
     "subword_features": True, "pretrained_vectors": None,
 }  # fmt: skip
 LIBRARY_LSTM = "torch.nn.LSTM"
+CPU = torch.device("cpu")
 COLD = "float32, no word known"
 BATCH_SIZES = (1, 32, 128, 1000)
 LENGTHS = (5, 20, 100, 1000)
@@ -55,7 +57,7 @@ def measure(
     """
     if isinstance(shim_of(model).module, Transformer):
         raise errors.CtxvecError(errors.NO_LSTMS)
-    docs = _docs(sentences, n_words)
+    docs = docs_of(sentences, n_words)
     found = {
         "machine": {"processor": processor(), **machine_facts()},
         "words": sum(map(len, docs)),
@@ -71,20 +73,66 @@ def measure(
 
 
 def taking_turns(
-    passes: Mapping[str, Pass], n_words: int, rounds: int
+    passes: Mapping[str, Pass], n_words: int, rounds: int, device: torch.device = CPU
 ) -> dict[str, dict[str, float]]:
-    """Words a second of each system: median, slowest and fastest pass."""
-    speeds: dict[str, list[float]] = {name: [] for name in passes}
+    """Words a second of each system, which work on `device`: median, slowest and fastest pass."""
+    seconds = seconds_in_turns(passes, rounds, device)
+    return {name: words_per_second(of_one, n_words) for name, of_one in seconds.items()}
+
+
+def seconds_in_turns(
+    passes: Mapping[str, Pass],
+    rounds: int,
+    device: torch.device = CPU,
+    *,
+    within: float = math.inf,
+) -> dict[str, list[float]]:
+    """Seconds of each pass of each system, the warm-up left out.
+
+    device: where they work; a GPU is waited for
+    within: seconds from now; of the rounds, only those are made that should end by then, and one
+    """
+    start = end = time.perf_counter()
+    taken: dict[str, list[float]] = {name: [] for name in passes}
     for number in range(rounds + 1):
         for name, run in passes.items():
-            start = time.perf_counter()
-            run()
+            seconds = timed(run, device)
             if number:
-                speeds[name].append(n_words / (time.perf_counter() - start))
-    return {
-        name: {"median": statistics.median(of_one), "least": min(of_one), "most": max(of_one)}
-        for name, of_one in speeds.items()
+                taken[name].append(seconds)
+        begun, end = end, time.perf_counter()
+        if number and end + (end - begun) > start + within:
+            break
+    return taken
+
+
+def timed(run: Pass, device: torch.device) -> float:
+    """Seconds until all that `run` started on `device` is done."""
+    _wait_for(device)
+    start = time.perf_counter()
+    run()
+    _wait_for(device)
+    return time.perf_counter() - start
+
+
+def words_per_second(seconds: Sequence[float], n_words: int) -> dict[str, float]:
+    """Median, slowest and fastest of passes over so many words."""
+    speeds = [n_words / of_pass for of_pass in seconds]
+    return {"median": statistics.median(speeds), "least": min(speeds), "most": max(speeds)}
+
+
+def encoder_passes(model: Encoder, docs: list[Doc], batch_size: int) -> dict[str, Pass]:
+    """All docs, in each precision that pays here, and without a word whose spelling is known."""
+    passes: dict[str, Pass] = {
+        name: partial(_read, model, docs, batch_size, name)
+        for name in precisions(shim_of(model).device)
     }
+    passes[COLD] = partial(_read_cold, model, docs, batch_size)
+    return passes
+
+
+def precisions(device: torch.device) -> list[str]:
+    """Those that are no slower here."""
+    return [name for name in PREDICTED if possible(name, device.type) == name]
 
 
 def hash_embed_cnn(docs: Sequence[Doc]) -> Any:
@@ -92,6 +140,17 @@ def hash_embed_cnn(docs: Sequence[Doc]) -> Any:
     model = registry.architectures.get(HASH_EMBED_CNN)(**HASH_EMBED_CNN_SIZES)
     model.initialize(X=docs[:10])
     return model
+
+
+def docs_of(sentences: Sequence[Sequence[str]], n_words: int) -> list[Doc]:
+    """A doc for each sentence; repeated, or cut off, until there are `n_words`."""
+    vocab, docs, left = Vocab(), [], n_words
+    for words in cycle([list(words) for words in sentences if words]):
+        docs.append(Doc(vocab, words=words[:left]))
+        left -= len(docs[-1])
+        if left <= 0:
+            return docs
+    return docs
 
 
 def in_batches(read: Callable[[list[Doc]], object], docs: list[Doc], batch_size: int) -> None:
@@ -119,35 +178,21 @@ def peak_memory_mb() -> float | None:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20)
 
 
-def _docs(sentences: Sequence[Sequence[str]], n_words: int) -> list[Doc]:
-    vocab, docs, left = Vocab(), [], n_words
-    for words in cycle([list(words) for words in sentences if words]):
-        docs.append(Doc(vocab, words=words[:left]))
-        left -= len(docs[-1])
-        if left <= 0:
-            return docs
-    return docs
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def _systems(
     model: Encoder, docs: list[Doc], batch_size: int, rounds: int
 ) -> dict[str, dict[str, float]]:
     """The encoder in each precision and without words that it knows, and others beside it."""
-    device = shim_of(model).device
-    passes: dict[str, Pass] = {
-        name: partial(_read, model, docs, batch_size, name) for name in _precisions(device)
-    }
-    passes[COLD] = partial(_read_cold, model, docs, batch_size)
+    passes = encoder_passes(model, docs, batch_size)
     cnn = hash_embed_cnn(docs)
     passes[HASH_EMBED_CNN] = partial(in_batches, cnn.predict, docs, batch_size)
     lengths = np.array([len(doc) for doc in docs])
     passes[LIBRARY_LSTM] = library_pass(shim_of(model).module, lengths, batch_size)
-    return taking_turns(passes, sum(map(len, docs)), rounds)
-
-
-def _precisions(device: torch.device) -> list[str]:
-    """Those that are no slower here."""
-    return [name for name in PREDICTED if possible(name, device.type) == name]
+    return taking_turns(passes, sum(map(len, docs)), rounds, shim_of(model).device)
 
 
 def _read(model: Encoder, docs: list[Doc], batch_size: int, precision: str) -> None:
@@ -169,7 +214,7 @@ def _in_precision(model: Encoder, precision: str) -> Iterator[None]:
 def _differences(model: Encoder, docs: list[Doc]) -> dict[str, float]:
     """How far the layers of each precision are from those of float32, in the length of those."""
     found = {}
-    for precision in _precisions(shim_of(model).device):
+    for precision in precisions(shim_of(model).device):
         with _in_precision(model, precision):
             found[precision] = np.concatenate([to_numpy(rows) for rows in model.predict(docs)])
     exact = found.pop("float32")
@@ -189,7 +234,7 @@ def _of_length(model: Encoder, docs: list[Doc], length: int, rounds: int) -> dic
     cut = [Doc(docs[0].vocab, words=piece) for piece in pieces]
     batch_size = max(1, settings_of(model).max_batch_items // length)
     passes = {"encoder": partial(in_batches, model.predict, cut, batch_size)}
-    return taking_turns(passes, len(words), rounds)["encoder"]
+    return taking_turns(passes, len(words), rounds, shim_of(model).device)["encoder"]
 
 
 def _latency(model: Encoder, docs: list[Doc]) -> dict[str, float]:
@@ -199,9 +244,7 @@ def _latency(model: Encoder, docs: list[Doc]) -> dict[str, float]:
     cut = [Doc(docs[0].vocab, words=words[i : i + TIMED_LENGTH]) for i in starts]
     taken = []
     for _, doc in zip(range(N_LATENCIES), cycle(cut)):
-        start = time.perf_counter()
-        model.predict([doc])
-        taken.append(1000 * (time.perf_counter() - start))
+        taken.append(1000 * timed(partial(model.predict, [doc]), shim_of(model).device))
     return {"words": TIMED_LENGTH, "p50": statistics.median(taken), "p95": _percentile(taken, 95)}
 
 
@@ -220,7 +263,7 @@ def _share_of_limit(
         "products": products_pass(module, lengths, batch_size),
     }
     with torch.no_grad():
-        speeds = taking_turns(passes, int(lengths.sum()), rounds)
+        speeds = taking_turns(passes, int(lengths.sum()), rounds, module.device)
     layers, products = (speeds[name]["median"] for name in ("layers", "products"))
     gigaflops = n_operations(module, lengths) / lengths.sum() / 1e9
     return {

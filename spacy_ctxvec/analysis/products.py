@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -34,7 +34,11 @@ def lstm_pass(module: LSTMEncoder, lengths: IntArray, batch_size: int) -> Callab
     """All layers above the word vectors, which are random."""
     width = _input_width(module)
     batches = [
-        (torch.randn(int(part.sum()) + 2, width), np.arange(int(part.sum())) + 2, part)
+        (
+            torch.randn(int(part.sum()) + 2, width, device=module.device),
+            np.arange(int(part.sum())) + 2,
+            part,
+        )
         for part in _batches(lengths, batch_size)
     ]
 
@@ -62,8 +66,18 @@ def products_pass(module: LSTMEncoder, lengths: IntArray, batch_size: int) -> Ca
     return run
 
 
-def library_pass(module: LSTMEncoder, lengths: IntArray, batch_size: int) -> Callable[[], None]:
-    """`torch.nn.LSTM` of the same sizes, packed: no clips, no skip connections, no characters."""
+def library_pass(
+    module: LSTMEncoder,
+    lengths: IntArray,
+    batch_size: int,
+    *,
+    backward: bool = False,
+    dtype: torch.dtype = torch.float32,
+) -> Callable[[], None]:
+    """`torch.nn.LSTM` of the same sizes, packed: no clips, no skip connections, no characters.
+
+    backward: there and back, to the gradients of weights and inputs
+    """
     first = _lstms(module)[0]
     hidden, output = first.weight_ih.shape[0] // 4, first.weight_hh.shape[1]
     layers = len(module.forward_lstms)
@@ -71,21 +85,28 @@ def library_pass(module: LSTMEncoder, lengths: IntArray, batch_size: int) -> Cal
     # The directions of a biLM never mix; an MT-LSTM is one LSTM of both.
     is_bilm = isinstance(module, BiLM)
     n_stacks = len(module.config.direction_numbers) if isinstance(module, BiLM) else 1
-    settings = {"proj_size": projection, "bidirectional": not is_bilm}
-    stacks = [nn.LSTM(_input_width(module), hidden, layers, **settings) for _ in range(n_stacks)]
+    place: dict[str, Any] = {"device": module.device, "dtype": dtype}
+    settings = {"proj_size": projection, "bidirectional": not is_bilm, **place}
+    width = _input_width(module)
+    stacks = [nn.LSTM(width, hidden, layers, **settings) for _ in range(n_stacks)]
     packed: list[PackedSequence] = [
         pack_sequence(
-            [torch.randn(int(n), _input_width(module)) for n in _positions(module, part)],
+            [torch.randn(int(n), width, **place) for n in _positions(module, part)],
             enforce_sorted=False,
         )
         for part in _batches(lengths, batch_size)
     ]
 
+    weights = [weight for stack in stacks for weight in stack.parameters()]
+    for batch in packed:
+        batch.data.requires_grad_(backward)
+
     def run() -> None:
-        with torch.no_grad():
+        with torch.set_grad_enabled(backward):
             for batch in packed:
-                for stack in stacks:
-                    stack(batch)
+                outputs = [stack(batch)[0].data for stack in stacks]
+                if backward:
+                    torch.autograd.grad([y.sum() for y in outputs], [batch.data, *weights])
 
     return run
 
@@ -101,11 +122,12 @@ class _Products:
         longest = max(map(sum, sizes))
         rows = max(of_batch[0] for of_batch in sizes)
         hidden, output = len(self.w_ih) // 4, len(self.w_hh)
-        self.x = torch.randn(longest, self.w_ih.shape[1])
-        self.bias = torch.zeros(4 * hidden)
-        self.gates = torch.empty(longest, 4 * hidden)
-        self.h, self.y = torch.randn(rows, output), torch.randn(rows, hidden)
-        self.out = torch.empty(rows, output)
+        made = self.w_ih.new_zeros
+        self.x = made(longest, self.w_ih.shape[1]).normal_()
+        self.bias = made(4 * hidden)
+        self.gates = made(longest, 4 * hidden)
+        self.h, self.y = made(rows, output).normal_(), made(rows, hidden).normal_()
+        self.out = made(rows, output)
 
     def run(self, batch: int) -> None:
         sizes, start = self.sizes[batch], 0
