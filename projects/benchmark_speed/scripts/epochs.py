@@ -15,7 +15,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example, offsets_to_biluo_tags
 
-CONFIG = Path(__file__).parents[3] / "configs" / "ner_frozen.cfg"
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 BATCH = 32
 
 
@@ -25,7 +25,7 @@ def main(
 ) -> None:
     """Print the seconds of every epoch as JSON, and the ratio from the second one on."""
     sentences = json.loads((folder / "sentences.json").read_text("utf8"))
-    systems = {"HashEmbedCNN": hash_ner(), "frozen encoder, layers kept": frozen_ner()}
+    systems = {"HashEmbedCNN": hash_ner(), "frozen encoder, layers kept": encoder_ner("frozen")}
     trained = {name: begin(nlp, sentences) for name, nlp in systems.items()}
     seconds: dict[str, list[float]] = {name: [] for name in systems}
     for epoch in range(epochs):
@@ -42,8 +42,14 @@ def hash_ner() -> Language:
     return nlp
 
 
-def frozen_ner() -> Language:
-    return spacy.util.load_model_from_config(spacy.util.load_config(CONFIG), auto_fill=True)
+def encoder_ner(kind: str, **settings: Any) -> Language:
+    """NER on the shipped encoder, by configs/ner_KIND.cfg.
+
+    settings: of its component `ctxvec`, in place of what the config has
+    """
+    config = spacy.util.load_config(CONFIGS / f"ner_{kind}.cfg")
+    config["components"]["ctxvec"] |= settings
+    return spacy.util.load_model_from_config(config, auto_fill=True)
 
 
 def begin(nlp: Language, sentences: list[list[str]]) -> tuple[Language, Any, list[Example]]:

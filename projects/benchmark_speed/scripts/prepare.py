@@ -31,13 +31,18 @@ def main(
     folder.mkdir(parents=True, exist_ok=True)
     srsly.write_json(folder / "sentences.json", sentences(conll, words))
     for name, sizes in SIZES.items():
-        torch.manual_seed(0)
-        config = BiLMConfig(
-            **sizes, cell_clip=3.0, output_clip=3.0, char_width=16, filters=FILTERS, forget_bias=1.0
-        )
-        model = EncoderModel(config, BiLM(config).state_dict(), {"name": name, "lang": "en"})
+        model = random_model(name, sizes)
         save_native(model, folder / name, dtype="float32")
         save_bilm_hdf5(model, folder / f"{name}-hdf5")
+
+
+def random_model(name: str, sizes: dict[str, int]) -> EncoderModel:
+    """An ELMo of these sizes, always with the same weights."""
+    torch.manual_seed(0)
+    config = BiLMConfig(
+        **sizes, cell_clip=3.0, output_clip=3.0, char_width=16, filters=FILTERS, forget_bias=1.0
+    )
+    return EncoderModel(config, BiLM(config).state_dict(), {"name": name, "lang": "en"})
 
 
 def sentences(conll: Path, words: int) -> list[list[str]]:

@@ -12,6 +12,7 @@ import typer
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "ner" / "scripts"))
 
 from results import insert
+from speed_table import speed_table
 
 TITLES = {
     "small": "The sizes of ELMo's small model, random weights",
@@ -43,35 +44,13 @@ def about(record: dict[str, Any]) -> str:
 def table(group: tuple[str, dict[str, Any]]) -> str:
     """Speeds of one group, and their ratios to its first system."""
     name, found = group
-    speeds = found["speeds"]
     lines = [f"### {TITLES[name]}", ""]
     if found["largest_difference"] is not None:
         lines += [
             f"Vectors differ from AllenNLP's by {found['largest_difference']:.1e} at most.",
             "",
         ]
-    lines += [
-        f"| | docs a batch | words/s | least to most | to {speeds[0]['system']} | memory |",
-        "|---|---|---|---|---|---|",
-    ]
-    for speed in speeds:
-        base = base_of(speeds, speed["batch_size"])
-        lines.append(
-            f"| {speed['system']} | {speed['batch_size']} | {speed['words_per_second']:,.0f} | "
-            f"{speed['least']:,.0f} to {speed['most']:,.0f} | "
-            f"{speed['words_per_second'] / base:.2f} | {speed['memory_mb']:,} MB |"
-        )
-    return "\n".join(lines)
-
-
-def base_of(speeds: list[dict[str, Any]], batch_size: int) -> float:
-    """The speed of the first system, at the same batch size where it was measured there."""
-    of_first = {
-        speed["batch_size"]: speed["words_per_second"]
-        for speed in speeds
-        if speed["system"] == speeds[0]["system"]
-    }
-    return of_first.get(batch_size, next(iter(of_first.values())))
+    return "\n".join([*lines, *speed_table(found["speeds"])])
 
 
 if __name__ == "__main__":
