@@ -115,3 +115,53 @@ def test_costs_of_a_pipeline_stand_beside_its_scores(load: Load, tmp_path: Path)
     }  # fmt: skip
     text = costs.render(record, scores)
     assert "| biLM, learned mix |  | 25.0 |  |" in text
+
+
+def test_a_share_is_drawn_by_the_seed(load: Load, tmp_path: Path):
+    nlp = spacy.blank("en")
+    examples = tmp_path / "train.spacy"
+    DocBin(docs=[nlp.make_doc(f"example {i}") for i in range(40)]).to_disk(examples)
+
+    def texts(percent: int, seed: int) -> list[str]:
+        path = tmp_path / "shares" / f"{percent}-{seed}.spacy"
+        load("learning").write_share(examples, path, percent, seed)
+        return [doc.text for doc in DocBin().from_disk(path).get_docs(nlp.vocab)]
+
+    assert len(texts(10, 0)) == 4 and texts(10, 0) == texts(10, 0)
+    assert texts(10, 0) != texts(10, 1)
+    assert len(texts(1, 0)) == 1
+
+
+def test_a_training_on_a_share_differs_in_its_examples_alone(load: Load, tmp_path: Path):
+    corpus = tmp_path / "corpus" / "wikigold" / "0"
+    corpus.mkdir(parents=True)
+    doc = spacy.blank("en").make_doc("an example")
+    DocBin(docs=[doc]).to_disk(corpus / "train.spacy")
+    whole = load("representations").training("wikigold", 0, "mix", 1, tmp_path, tmp_path)
+    on_share = load("learning").on_share
+    assert on_share(whole, 100, 1, tmp_path) is whole
+    share = on_share(whole, 10, 1, tmp_path)
+    assert share.name == "wikigold-0-mix-1-10" and share.corpus == whole.corpus
+    assert Path(share.config["paths"]["train"]).is_file()
+    share.config["paths"]["train"] = whole.config["paths"]["train"]
+    assert share.config == whole.config
+
+
+def test_how_much_is_enough(load: Load):
+    learning = load("learning")
+    curve = [(1, 0.1), (10, 0.3), (100, 0.5)]
+    assert learning.reached(curve, 0.05) == 1
+    assert learning.reached(curve, 0.3) == 10
+    assert learning.reached(curve, 0.4) == pytest.approx(31.6)
+    assert learning.reached(curve, 0.6) is None
+    scores = [
+        {"system": system, "percent": percent, "mean": mean, "deviation": 0.0, "measure": "F"}
+        for system, means in {"hash_glove": (0.1, 0.4), "mix": (0.3, 0.5)}.items()
+        for percent, mean in zip((10, 100), means)
+    ]
+    report = {"corpus": "wikigold", "scores": scores, "enough": learning.enough(scores)}
+    run = {"command": "c", "date": "d", "device": "CPU", "budget": {}, "train_seconds": 1,
+           "versions": {}, "note": ""}  # fmt: skip
+    text = learning.render({**report, "run": run}, "learning.png")
+    assert "| biLM, learned mix | 30.0 ± 0.0 | 50.0 ± 0.0 |" in text
+    assert "reaches HashEmbedCNN + GloVe on all data with 31.6 % of it" in text

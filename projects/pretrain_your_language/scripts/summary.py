@@ -112,10 +112,10 @@ def render(report: Report, titles: Mapping[str, str] | None = None) -> str:
     """The report as Markdown: where it comes from, and a table."""
     header = ["| corpus | system | measure | mean | error | deviation | each seed | difference |"]
     rows = [_row(score, titles or {}) for score in report["scores"]]
-    return "\n".join([_provenance(report["run"]), "", *header, f"|{'---|' * 8}", *rows])
+    return "\n".join([provenance(report["run"]), "", *header, f"|{'---|' * 8}", *rows])
 
 
-def _provenance(run: Mapping[str, Any]) -> str:
+def provenance(run: Mapping[str, Any]) -> str:
     parts = [f"`{run['command']}`", run["date"], run["device"]]
     parts += [f"{name} {value}" for name, value in run["budget"].items()]
     parts += [f"{run['train_seconds']} s a training"]
