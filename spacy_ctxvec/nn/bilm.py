@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -242,7 +242,7 @@ class BiLM(Encoder):
 
     def ragged_cost(self, vectors: Tensor) -> float:
         """See `packing.cost`. Where sequences end matters to a carried state."""
-        lstm = (*self.forward_lstms, *self.backward_lstms)[0]
+        lstm = cast(LSTM, (*self.forward_lstms, *self.backward_lstms)[0])
         return 0.0 if self.state else lstm.ragged_cost(self.in_precision(vectors))
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -94,7 +94,7 @@ class MTLSTM(Encoder):
 
     def ragged_cost(self, vectors: Tensor) -> float:
         """See `packing.cost`."""
-        return self.forward_lstms[0].ragged_cost(self.in_precision(vectors))
+        return cast(LSTM, self.forward_lstms[0]).ragged_cost(self.in_precision(vectors))
 
     def forward(
         self,
