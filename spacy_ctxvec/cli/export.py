@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
@@ -70,6 +70,13 @@ KINDS = {
     Format.tokens: "Token vectors",
 }
 WRITERS = {Format.hdf5: save_bilm_hdf5, Format.efml: save_efml}
+MEANT_FOR = {
+    "--words": (Format.tokens, Format.spacy),
+    "--dtype": (Format.native,),
+    "--lang": (Format.native, Format.spacy),
+    "--with-softmax": (Format.native,),
+}
+"""The formats of options that not all of them have."""
 
 
 class Dtype(str, Enum):
@@ -114,18 +121,19 @@ def export_cli(
     json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
     """Write the encoder of a model or pipeline in another form."""
+    refuse_other_options(
+        form, {"--words": words, "--dtype": dtype, "--lang": lang, "--with-softmax": with_softmax}
+    )
     if form is Format.native:
         export_native(model, out, dtype and dtype.value, lang, with_softmax, force)
+    elif form is Format.spacy:
+        export_pipeline(model, out, lang, words, force)
+    elif form in (Format.pth, Format.tokens):
+        export_file(model, out, form, words, force)
     else:
-        refuse_native_options(with_softmax, dtype)
-        if form is Format.spacy:
-            export_pipeline(model, out, lang, words, force)
-        elif form in (Format.pth, Format.tokens):
-            export_file(model, out, form, words, force)
-        else:
-            _, encoder = opened(model)
-            with emptied(out, force) as new:
-                WRITERS[form](encoder, new)
+        _, encoder = opened(model)
+        with emptied(out, force) as new:
+            WRITERS[form](encoder, new)
     files = [out] if out.is_file() else sorted(path for path in out.rglob("*") if path.is_file())
     n_bytes = sum(path.stat().st_size for path in files)
     if json:
@@ -231,10 +239,13 @@ def for_language(model: EncoderModel, lang: str | None) -> EncoderModel:
     return replace(model, info={**model.info, "lang": lang}) if lang else model
 
 
-def refuse_native_options(with_softmax: bool, dtype: Dtype | None) -> None:
-    for option, given in {"--with-softmax": with_softmax, "--dtype": dtype}.items():
-        if given:
-            raise errors.CtxvecError(errors.NOT_FOR_PIPELINE.format(option=option))
+def refuse_other_options(form: Format, options: Mapping[str, object]) -> None:
+    """CtxvecError for one that was given and would be ignored."""
+    for option, given in options.items():
+        if given and form not in MEANT_FOR[option]:
+            formats = " or ".join(known.value for known in MEANT_FOR[option])
+            message = errors.NOT_FOR_FORMAT.format(option=option, formats=formats, found=form.value)
+            raise errors.CtxvecError(message)
 
 
 @contextmanager

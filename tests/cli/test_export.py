@@ -168,11 +168,13 @@ def test_only_models_and_pipelines_are_replaced(work: Path, tmp_path: Path) -> N
     ("arguments", "said"),
     [
         (["--format", "spacy", "--with-softmax"], "--with-softmax is for --format native"),
+        (["--format", "hdf5", "--words", "w.txt"], "--words is for --format tokens or spacy"),
+        (["--format", "efml", "--lang", "de"], "--lang is for --format native or spacy, and not"),
         (["--format", "spacy", "--dtype", "float16"], "--dtype is for --format native"),
         (["--format", "spacy", "--lang", "qq"], 'lang = "qq"'),
     ],
 )
-def test_options_that_a_pipeline_cannot_take(
+def test_options_that_a_format_cannot_take(
     work: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     result = export(work, tmp_path / "out", *arguments)
