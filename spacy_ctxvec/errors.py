@@ -131,7 +131,7 @@ TWO_LENGTHS = (
     "Found --tokens {tokens} and --epochs {epochs}, which both say how long to train. Give one of "
     "them; --hours may come on top."
 )
-NOT_FOR_FORMAT = "{option} is for --format {formats}, and not for {found}. Leave one of them out."
+OTHER_OPTION = "{option} is for {expected}, and not for {found}. Leave one of them out."
 NOT_AN_MTLSTM = (
     "{path} holds {found}. Expected the encoder of a translation model (CoVe): only that has the "
     "layout of a .pth file; see --format."

@@ -124,7 +124,8 @@ def convert_cli(
 
 def refuse_dtype(dtype: Dtype | None) -> None:
     if dtype:
-        raise errors.CtxvecError(errors.NOT_FOR_PIPELINE.format(option="--dtype"))
+        words = {"option": "--dtype", "expected": "a model folder", "found": "--package"}
+        raise errors.CtxvecError(errors.OTHER_OPTION.format(**words))
 
 
 def found_at(source: str, sha256: str) -> Path:

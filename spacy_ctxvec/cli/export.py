@@ -243,9 +243,9 @@ def refuse_other_options(form: Format, options: Mapping[str, object]) -> None:
     """CtxvecError for one that was given and would be ignored."""
     for option, given in options.items():
         if given and form not in MEANT_FOR[option]:
-            formats = " or ".join(known.value for known in MEANT_FOR[option])
-            message = errors.NOT_FOR_FORMAT.format(option=option, formats=formats, found=form.value)
-            raise errors.CtxvecError(message)
+            expected = "--format " + " or ".join(known.value for known in MEANT_FOR[option])
+            words = {"option": option, "expected": expected, "found": form.value}
+            raise errors.CtxvecError(errors.OTHER_OPTION.format(**words))
 
 
 @contextmanager

@@ -75,11 +75,9 @@ def main(
     sentences = srsly.read_json(folder / "sentences.json")
     n_words = sum(map(len, sentences))
     record: dict[str, Any] = {
-        "date": date.today().isoformat(),
         "machine": {"processor": processor(), **machine_facts()},
         "words": n_words,
         "sentences": len(sentences),
-        "rounds": rounds,
         "groups": srsly.read_json(output)["groups"] if only and output.is_file() else {},
     }
     chosen = systems(folder)
@@ -110,7 +108,12 @@ def measure_group(systems: list[System], folder: Path, n_words: int, rounds: int
         for (name, batch_size), taken in seconds.items()
         for median in [statistics.median(taken)]
     ]  # fmt: skip
-    return {"speeds": speeds, "largest_difference": difference}
+    return {
+        "date": date.today().isoformat(),
+        "rounds": rounds,
+        "speeds": speeds,
+        "largest_difference": difference,
+    }
 
 
 @contextmanager

@@ -34,17 +34,17 @@ def main(
 def about(record: dict[str, Any]) -> str:
     machine = record["machine"]
     return (
-        f"{record['words']:,} words in {record['sentences']:,} sentences of WikiGold; median of "
-        f"{record['rounds']} passes after a warm-up. {machine['processor']}, {machine['threads']} "
-        f"threads; {record['date']}, torch {machine['torch']}, spaCy {machine['spacy']}, Thinc "
-        f"{machine['thinc']}, Python {machine['python']}."
+        f"{record['words']:,} words in {record['sentences']:,} sentences of WikiGold. "
+        f"{machine['processor']}, {machine['threads']} threads; torch {machine['torch']}, spaCy "
+        f"{machine['spacy']}, Thinc {machine['thinc']}, Python {machine['python']}."
     )
 
 
 def table(group: tuple[str, dict[str, Any]]) -> str:
     """Speeds of one group, and their ratios to its first system."""
     name, found = group
-    lines = [f"### {TITLES[name]}", ""]
+    about = f"{found['date']}, median of {found['rounds']} passes after a warm-up."
+    lines = [f"### {TITLES[name]}", "", about, ""]
     if found["largest_difference"] is not None:
         lines += [
             f"Vectors differ from AllenNLP's by {found['largest_difference']:.1e} at most.",

@@ -23,6 +23,7 @@ TITLES = {
     "hash": "`HashEmbedCNN`",
     "ctxvec": "frozen `ctxvec`",
     "wo": "Wolof (WTB)",
+    "ug": "Uyghur (UDT)",
     "en": "English (EWT)",
     "share-1": "frozen `ctxvec`, 1 % of the text",
     "share-5": "frozen `ctxvec`, 5 % of the text",
