@@ -94,9 +94,11 @@ def test_valence_is_cut_at_the_quintiles_of_the_training_part(load: Load, tmp_pa
     assert docs["dev"][0].text == "One, with a comma."
 
 
-def test_unknown_tasks_are_named(load: Load):
+def test_unknown_tasks_and_systems_are_named(load: Load):
     with pytest.raises(CtxvecError, match="expected one of wikigold"):
         load("core").main(only=["nonsense"])
+    with pytest.raises(CtxvecError, match="nonsense: expected one of hash"):
+        load("core").main(systems="mix,nonsense")
 
 
 def test_costs_of_a_pipeline_stand_beside_its_scores(load: Load, tmp_path: Path):

@@ -121,10 +121,10 @@ def known_block(folder: Path) -> dict[str, Any]:
 
 
 def chosen(only: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The tasks that `--only` names, in their order; all where it names none."""
+    """The tasks or systems that an option names, in their order; all where it names none."""
     unknown = [name for name in only if name not in known]
     if unknown:
-        raise CtxvecError(f"--only {unknown[0]}: expected one of {', '.join(known)}.")
+        raise CtxvecError(f"{unknown[0]}: expected one of {', '.join(known)}.")
     return [name for name in known if name in only or not only]
 
 

@@ -50,6 +50,7 @@ def main(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds, from 0")] = 3,
     folds: Annotated[int, typer.Option(help="Folds of WikiGold: the first ones; 0: all")] = 0,
     only: Annotated[list[str] | None, typer.Option(help="Tasks; default: all")] = None,
+    systems: Annotated[str, typer.Option(help="To train, with commas; default: all")] = "",
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE of [training], for all")
     ] = None,
@@ -61,11 +62,16 @@ def main(
     """Train what is missing, test, and write JSON and Markdown."""
     root, settings = workdir.resolve(), setting or []
     folder = Path(transformer) if transformer else None
+    names = chosen(list(filter(None, systems.split(","))), tuple(SYSTEMS))
     grid = {
         corpus: corpus_trainings(corpus, root, vectors, seeds, folds, settings, folder)
         for corpus in chosen(only or [], tuple(TASKS))
     }
-    todo = [one for trainings in grid.values() for one in by_seed(trainings)]
+    todo = [
+        one
+        for trainings in grid.values()
+        for one in by_seed({name: own for name, own in trainings.items() if name in names})
+    ]
     minutes = sum(MINUTES[one.name.split("-")[0]] for one in todo if not one.is_done) / jobs
     typer.echo(f"About {minutes / 60:.1f} hours to go")
     failed = train_all(todo, train_in_process, jobs)
