@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import neighbours  # noqa: F401
-import srsly
 import typer
 
 # isort: split
 from console import run_script
-from results import insert
-from speed_table import speed_table
-
-from spacy_ctxvec.errors import CtxvecError
+from speed_table import Group, speed_table, write_tables
 
 TITLES = {
     "encode": "Encoding, the shipped model",
@@ -30,22 +26,10 @@ def main(
     readme: Annotated[Path, typer.Argument(help="The file to change")],
 ) -> None:
     """Put the tables between the markers."""
-    if not results.is_file():
-        raise CtxvecError(f"Expected speeds in {results}, found none. Run `measure` first.")
-    record = srsly.read_json(results)
-    insert(readme, "\n\n".join([about(record), *map(table, record["groups"].items())]))
+    write_tables(results, readme, "{device}, {date}.", table)
 
 
-def about(record: dict[str, Any]) -> str:
-    machine = record["machine"]
-    return (
-        f"{record['device']}; {machine['processor']}, {machine['threads']} threads; "
-        f"{record['date']}, torch {machine['torch']}, spaCy {machine['spacy']}, Thinc "
-        f"{machine['thinc']}, Python {machine['python']}."
-    )
-
-
-def table(group: tuple[str, dict[str, Any]]) -> str:
+def table(group: Group) -> str:
     """Speeds of one group, and what failed."""
     name, found = group
     lines = [f"### {TITLES[name]}", ""]

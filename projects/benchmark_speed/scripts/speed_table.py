@@ -1,8 +1,40 @@
-"""Speeds of systems as a table, beside those of the first one."""
+"""Speeds of systems as tables, beside those of the first one, and these in a README."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import srsly
+from results import insert
+
+from spacy_ctxvec.errors import CtxvecError
+
+Group = tuple[str, dict[str, Any]]
+"""Its name and what was measured."""
+
+
+def write_tables(results: Path, readme: Path, about: str, table: Callable[[Group], str]) -> None:
+    """Put a table for each group of the results between the markers of the README.
+
+    about: before the name of the machine
+    """
+    if not results.is_file():
+        raise CtxvecError(f"Expected speeds in {results}, found none. Run `measure` first.")
+    record = srsly.read_json(results)
+    about = about.format(**record)
+    insert(
+        readme, "\n\n".join([f"{about} {machine(record)}", *map(table, record["groups"].items())])
+    )
+
+
+def machine(record: dict[str, Any]) -> str:
+    found = record["machine"]
+    return (
+        f"{found['processor']}, {found['threads']} threads; torch {found['torch']}, spaCy "
+        f"{found['spacy']}, Thinc {found['thinc']}, Python {found['python']}."
+    )
 
 
 def speed_table(speeds: list[dict[str, Any]]) -> list[str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import srsly
 import typer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "ner" / "scripts"))
 
-from results import insert
-from speed_table import speed_table
+from speed_table import Group, speed_table, write_tables
+
+ABOUT = "{words:,} words in {sentences:,} sentences of WikiGold."
 
 TITLES = {
     "small": "The sizes of ELMo's small model, random weights",
@@ -27,20 +27,10 @@ def main(
     readme: Annotated[Path, typer.Argument(help="The file to change")],
 ) -> None:
     """Put the tables between the markers."""
-    record = srsly.read_json(results)
-    insert(readme, "\n\n".join([about(record), *map(table, record["groups"].items())]))
+    write_tables(results, readme, ABOUT, table)
 
 
-def about(record: dict[str, Any]) -> str:
-    machine = record["machine"]
-    return (
-        f"{record['words']:,} words in {record['sentences']:,} sentences of WikiGold. "
-        f"{machine['processor']}, {machine['threads']} threads; torch {machine['torch']}, spaCy "
-        f"{machine['spacy']}, Thinc {machine['thinc']}, Python {machine['python']}."
-    )
-
-
-def table(group: tuple[str, dict[str, Any]]) -> str:
+def table(group: Group) -> str:
     """Speeds of one group, and their ratios to its first system."""
     name, found = group
     about = f"{found['date']}, median of {found['rounds']} passes after a warm-up."
