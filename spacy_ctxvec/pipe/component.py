@@ -69,6 +69,7 @@ class Ctxvec(TrainablePipe):
         store: Store = "layers",
         store_dtype: str = "float32",
         feature_cache: FeatureSettings = NO_CACHE,
+        read_ahead: int = 128,
     ):
         """See `factory.make_ctxvec` for the settings."""
         self.vocab = vocab
@@ -80,6 +81,7 @@ class Ctxvec(TrainablePipe):
         self.store: Store = store
         self.store_dtype = store_dtype
         self.feature_cache = feature_cache
+        self.read_ahead = read_ahead
         self.features: FeatureCache | None = None
         self.listener_map = {}
         self._linked = LinkedStates()
@@ -184,17 +186,27 @@ class Ctxvec(TrainablePipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate docs, and yield them in their order.
 
-        Long docs are read a few at a time, whatever the batch size: the layers of many of them
-        might not fit into memory.
+        Small batches are read together, up to `read_ahead` docs, unless a doc is asked for at a
+        time. Long docs are read a few at a time, whatever the batch size: the layers of many of
+        them might not fit into memory.
         """
-        error_handler = self.get_error_handler()
-        for docs in minibatch(stream, size=batch_size):
-            try:
-                self._annotate(docs)
-            except Exception as error:
-                error_handler(self.name, self, docs, error)
-            else:
-                yield from docs
+        carries = settings_of(self.model).state == "carry"  # a doc goes on from its batch
+        size = batch_size if carries or batch_size == 1 else max(batch_size, self.read_ahead)
+        for docs in minibatch(stream, size=size):
+            yield from self._annotated(docs, batch_size)
+
+    def _annotated(self, docs: list[Doc], batch_size: int) -> Iterator[Doc]:
+        """The docs with their vectors; a fault costs no more of them than one batch."""
+        try:
+            self._annotate(docs)
+        except Exception as error:
+            if len(docs) <= batch_size:
+                self.get_error_handler()(self.name, self, docs, error)
+                return
+            for batch in minibatch(docs, size=batch_size):
+                yield from self._annotated(batch, batch_size)
+        else:
+            yield from docs
 
     def _annotate(self, docs: list[Doc]) -> None:
         if settings_of(self.model).state == "carry":  # what a doc goes on from is its batch

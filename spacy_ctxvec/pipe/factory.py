@@ -50,6 +50,7 @@ DEFAULT_CACHE = {"max_mb": 0, "where": "memory", "folder": None, "dtype": "float
         "store": "layers",
         "store_dtype": "float32",
         "feature_cache": DEFAULT_CACHE,
+        "read_ahead": 128,
     },
 )
 def make_ctxvec(
@@ -62,6 +63,7 @@ def make_ctxvec(
     store: Literal["output", "layers", "none"],
     store_dtype: Literal["float32", "float16"],
     feature_cache: dict[str, Any],
+    read_ahead: int,
 ) -> Ctxvec:
     """Contextual word vectors, read once and shared by all components that listen.
 
@@ -78,6 +80,9 @@ def make_ctxvec(
         bound of the cache (0, the default: none), `where` it is ("memory", or "disk", which other
         runs share), `folder` its place on disk (by default one beside downloaded models), and
         `dtype` "float32" or "float16" (half the room; every number is rounded to 11 bits).
+    read_ahead (int): Docs that `nlp.pipe` takes in at a time where its own batches are smaller, for
+        speed; they come out in their order. Where each doc is to come out before the next one is
+        there, as in a conversation, `batch_size = 1` asks for that.
     """
     from ..layers.features import FeatureSettings
     from .component import Ctxvec
@@ -92,6 +97,7 @@ def make_ctxvec(
         store=store,
         store_dtype=store_dtype,
         feature_cache=FeatureSettings.of(feature_cache),
+        read_ahead=read_ahead,
     )
 
 

@@ -6,23 +6,25 @@ import bz2
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import spacy
 from loading import PROJECTS, Load, loader
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 from spacy.util import load_model_from_config
 from thinc.api import Config
 from transformer_files import write_bert
 
+from spacy_ctxvec.cli.opening import open_pipeline
 from spacy_ctxvec.errors import CtxvecError
+from spacy_ctxvec.formats.native import EncoderModel, save_native
 from spacy_ctxvec.layers.scalar_mix import settings_of
+from spacy_ctxvec.nn.mtlstm import MTLSTM, MTLSTMConfig
 from spacy_ctxvec.pipe.component import Ctxvec
 from spacy_ctxvec.pipe.linking import nodes
 
 SYSTEMS = ("hash", "hash_glove", "top", "mean", "mix", "mix_glove", "all")
-STATIC = ("hash_glove", "mix_glove", "all")
 TASKS = {"wikigold": ["ner"], "ewt": ["tagger", "parser"], "emobank": ["textcat"]}
-MODES = {"top": "top", "mean": "mean", "mix": "learned", "mix_glove": "learned", "all": "learned"}
 
 
 @pytest.fixture
@@ -33,18 +35,20 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_representation_makes_a_pipeline(load: Load, task: str, system: str, tmp_path: Path):
-    config = load("representations").training(task, 0, system, 1, tmp_path, tmp_path).config
-    assert bool(config["paths"].get("vectors")) == (system in STATIC)
+    representations = load("representations")
+    config = representations.training(task, 0, system, 1, tmp_path, tmp_path).config
+    expected = representations.SYSTEMS[system]
+    assert bool(config["paths"].get("vectors")) == bool(expected.static)
     assert config["system"]["seed"] == 1
     nlp = load_model_from_config(Config(config).interpolate(), auto_fill=True)
     assert [name for name in nlp.pipe_names if name not in ("ctxvec", "tok2vec")] == TASKS[task]
     static = [node for _, pipe in nlp.pipeline for node in nodes(pipe) if "static" in node.name]
-    assert bool(static) == (system in STATIC)
+    assert bool(static) == bool(expected.static)
     encoders = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, Ctxvec)]
-    assert len(encoders) == (system in MODES) and all(pipe.frozen for pipe in encoders)
+    assert len(encoders) == bool(expected.encoder) and all(pipe.frozen for pipe in encoders)
     mixes = [node for _, pipe in nlp.pipeline for node in nodes(pipe) if node.name == "ctxvec_mix"]
-    assert len(mixes) == (len(TASKS[task]) if system in MODES else 0)
-    assert all(settings_of(mix).mode == MODES[system] for mix in mixes)
+    assert len(mixes) == (len(TASKS[task]) if expected.encoder else 0)
+    assert all(settings_of(mix).mode == expected.mode for mix in mixes)
 
 
 def test_heads_differ_in_nothing_else(load: Load, tmp_path: Path):
@@ -60,7 +64,8 @@ def test_a_transformer_is_read_as_the_encoder_is(load: Load, tmp_path: Path):
     pytest.importorskip("transformers", reason="needs the package transformers")
     folder = write_bert(tmp_path / "bert")
     training = load("representations").training
-    made = training("emobank", 0, "transformer", 1, tmp_path, tmp_path, transformer=folder)
+    folders = {"transformer": folder}
+    made = training("emobank", 0, "transformer", 1, tmp_path, tmp_path, folders=folders)
     nlp = load_model_from_config(Config(made.config).interpolate(), auto_fill=True)
     assert nlp.pipe_names == ["ctxvec", "textcat"]
     assert nlp.get_pipe("ctxvec").model.get_dim("nO") == 8
@@ -69,8 +74,41 @@ def test_a_transformer_is_read_as_the_encoder_is(load: Load, tmp_path: Path):
     own = training("emobank", 0, "mix", 1, tmp_path, tmp_path)
     assert made.config["training"] == own.config["training"]
     other = write_bert(tmp_path / "other")  # of other random weights
-    again = training("emobank", 0, "transformer", 1, tmp_path, tmp_path, transformer=other)
+    folders = {"transformer": other}
+    again = training("emobank", 0, "transformer", 1, tmp_path, tmp_path, folders=folders)
     assert len({one.fingerprint for one in (made, again, own)}) == 3
+
+
+def test_each_half_of_the_model_gives_its_part_of_the_layers(load: Load, tmp_path: Path):
+    load("halves").main(tmp_path)
+    words = ["Both", "halves", "read", "this", "."]
+    whole = open_pipeline(None)
+    layers = whole(Doc(whole.vocab, words=words))._.ctxvec.layers
+    for direction, columns in (("forward", slice(0, 256)), ("backward", slice(256, 512))):
+        nlp = open_pipeline(str(tmp_path / direction))
+        half = nlp(Doc(nlp.vocab, words=words))._.ctxvec.layers
+        np.testing.assert_allclose(half, layers[:, :, columns], atol=1e-5)
+
+
+def test_other_encoders_and_vectors_come_from_folders(load: Load, tmp_path: Path):
+    representations = load("representations")
+    assert "forward" not in representations.available({})
+    folders = {"floret": tmp_path / "floret", "cove": tmp_path / "cove"}
+    assert {"hash_floret", "cove_glove"} <= representations.available(folders).keys()
+    with pytest.raises(CtxvecError, match=r"nonsense: expected one of .*cove"):
+        representations.available({"nonsense": tmp_path})
+    write_cove(tmp_path / "cove")
+    made = representations.training("ewt", 0, "cove_glove", 0, tmp_path, tmp_path, (), folders)
+    nlp = load_model_from_config(Config(made.config).interpolate(), auto_fill=True)
+    assert nlp.get_pipe("ctxvec").model.get_dim("nO") == 8
+    assert made.config["paths"]["vectors"] == str(tmp_path.resolve())
+    made = representations.training("ewt", 0, "hash_floret", 0, tmp_path, tmp_path, (), folders)
+    assert made.config["paths"]["vectors"] == str((tmp_path / "floret").resolve())
+
+
+def write_cove(folder: Path) -> None:
+    config = MTLSTMConfig(input_width=6, hidden_width=4, n_layers=2)
+    save_native(EncoderModel(config, MTLSTM(config).state_dict(), {"name": "tiny"}), folder)
 
 
 def test_valence_is_cut_at_the_quintiles_of_the_training_part(load: Load, tmp_path: Path):

@@ -1,6 +1,7 @@
-"""A worker that reads by ctxvec: SENTENCES MODEL PRECISION [cold]; MODEL may be en_sm.
+"""A worker that reads by ctxvec: SENTENCES MODEL PRECISION [cold] [alone]; MODEL may be en_sm.
 
 cold: the spellings of all words are read anew in each batch
+alone: no pipeline, the encoder itself, batch by batch
 """
 
 import sys
@@ -19,18 +20,24 @@ ensure_weights(model)
 shim_of(model).module.set_precision(precision)
 
 
+def docs_of(sentences):
+    for words in sentences:
+        if "cold" in how:
+            shim_of(model).inputs.forget()
+        yield Doc(nlp.vocab, words=words)
+
+
+def pipe(sentences, batch_size):
+    for _ in nlp.pipe(docs_of(sentences), batch_size=batch_size):
+        pass
+
+
 def layers(sentences):
-    return model.predict([Doc(nlp.vocab, words=words) for words in sentences])
-
-
-def read(sentences):
-    if "cold" in how:
-        shim_of(model).inputs.forget()
-    layers(sentences)
+    return model.predict(list(docs_of(sentences)))
 
 
 def vectors(sentences):
     return np.concatenate([rows.mean(axis=1) for rows in layers(sentences)])
 
 
-turns.serve(read, vectors)
+turns.serve(turns.batch_by_batch(layers) if "alone" in how else pipe, vectors)

@@ -42,22 +42,20 @@ def systems(folder: Path) -> list[System]:
     for size in ("small", "original"):
         own = str(folder / size)
         found += [
-            System(
-                size, "AllenNLP", "reference_worker", ("allennlp", f"{folder / size}-hdf5"), (32,)
-            ),
+            System(size, "AllenNLP", "reference_worker", ("allennlp", f"{folder / size}-hdf5")),
             System(size, "ctxvec", "ctxvec_worker", (own, "float32")),
             System(size, "ctxvec, cold", "ctxvec_worker", (own, "float32", "cold")),
             System(size, "ctxvec, bfloat16", "ctxvec_worker", (own, "bfloat16")),
             System(size, "ctxvec, int8", "ctxvec_worker", (own, "int8")),
         ]
     found.append(System("encoders", "HashEmbedCNN", "spacy_worker", ("hash",)))
-    found.append(System("NER", "HashEmbedCNN", "spacy_worker", ("ner",), (128, 1000)))
+    found.append(System("NER", "HashEmbedCNN", "spacy_worker", ("ner",), (32, 128, 1000)))
     for precision in ("float32", "bfloat16", "int8"):
-        arguments = ("en_sm", precision)
+        arguments = ("en_sm", precision, "alone")
         found.append(System("encoders", f"en_sm, {precision}", "ctxvec_worker", arguments))
         system = (f"ner-{precision}",)
         name = f"en_sm, {precision}"
-        found.append(System("NER", name, "spacy_worker", system, (128, 1000)))
+        found.append(System("NER", name, "spacy_worker", system, (32, 128, 1000)))
     for name, system in (("MiniLM, 6 layers", "minilm"), ("BERT base", "bert")):
         found.append(System("encoders", name, "reference_worker", (system,), (32,)))
     return found

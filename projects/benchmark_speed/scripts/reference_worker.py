@@ -37,7 +37,7 @@ def allennlp():
         found = read(sentences)
         return found["elmo_representations"][0][found["mask"]].numpy()
 
-    turns.serve(read, vectors)
+    turns.serve(turns.batch_by_batch(read), vectors)
 
 
 def transformer():
@@ -56,7 +56,7 @@ def transformer():
         settings = {"is_split_into_words": True, "padding": True, "truncation": True}
         return model(**tokenizer(sentences, return_tensors="pt", **settings))
 
-    turns.serve(read)
+    turns.serve(turns.batch_by_batch(read))
 
 
 if system == "allennlp":

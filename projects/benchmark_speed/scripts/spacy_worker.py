@@ -35,15 +35,15 @@ def docs_of(sentences):
     return [Doc(nlp.vocab, words=words) for words in sentences]
 
 
-def pipe(sentences):
-    for _ in nlp.pipe(docs_of(sentences), batch_size=len(sentences)):
+def pipe(sentences, batch_size):
+    for _ in nlp.pipe(docs_of(sentences), batch_size=batch_size):
         pass
 
 
 if system == "hash":
     nlp = spacy.blank("en")
     model = hash_embed_cnn(docs_of([["some", "words"]]))
-    turns.serve(lambda sentences: model.predict(docs_of(sentences)))
+    turns.serve(turns.batch_by_batch(lambda sentences: model.predict(docs_of(sentences))))
 else:
     nlp = ner()
     turns.serve(pipe)

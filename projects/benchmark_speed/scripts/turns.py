@@ -11,10 +11,20 @@ import sys
 import time
 
 
+def batch_by_batch(read_batch):
+    """Reads that many sentences at a time, one batch after the other."""
+
+    def read(sentences, batch_size):
+        for i in range(0, len(sentences), batch_size):
+            read_batch(sentences[i : i + batch_size])
+
+    return read
+
+
 def serve(read, vectors=None):
     """Answer requests until there are no more.
 
-    read(sentences): what is timed, over one batch of lists of words
+    read(sentences, batch_size): what is timed, over lists of words
     vectors(sentences): the vectors of a batch, one row a word
     """
     replies = sys.stdout
@@ -25,15 +35,13 @@ def serve(read, vectors=None):
     for line in sys.stdin:
         request = json.loads(line)
         n = request["batch_size"]
-        batches = [sentences[i : i + n] for i in range(0, len(sentences), n)]
         start = time.perf_counter()
         if "vectors" in request:
             import numpy
 
-            numpy.save(request["vectors"], vectors(batches[0]))
+            numpy.save(request["vectors"], vectors(sentences[:n]))
         else:
-            for batch in batches:
-                read(batch)
+            read(sentences, n)
         seconds = time.perf_counter() - start
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         print(json.dumps({"seconds": seconds, "memory_mb": memory}), file=replies, flush=True)

@@ -22,13 +22,13 @@ from cells import Workdir
 from compare import class_counts
 from console import run_script
 from evaluate import document_counts
-from parsing import by_seed, parse_counts
-from representations import BASELINE, SYSTEMS, TASKS, TRANSFORMER, training
+from parsing import by_seed, named_encoders, parse_counts
+from representations import BASELINE, FOLDERS, SYSTEMS, TASKS, Folders, available, training
 from results import insert
 from summary import Counts, make_report, read_results, render, score_systems
 from trainings import CLASSES, PARSE, Training, chosen, train_all, train_in_process
 
-TITLES = SYSTEMS | {
+TITLES = {name: system.title for name, system in SYSTEMS.items()} | {
     "wikigold": "WikiGold", "wnut17": "WNUT-17", "bc5cdr": "BC5CDR", "ewt": "UD EWT",
     "emobank": "EmoBank",
 }  # fmt: skip
@@ -55,16 +55,16 @@ def main(
         list[str] | None, typer.Option("--set", help="NAME=VALUE of [training], for all")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Trainings at the same time")] = 1,
-    transformer: Annotated[
-        str, typer.Option(help="Folder of a transformer to compare with; default: none")
-    ] = "",
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(help=f"NAME=FOLDER of what else there is to read: {', '.join(FOLDERS)}"),
+    ] = None,
 ) -> None:
     """Train what is missing, test, and write JSON and Markdown."""
-    root, settings = workdir.resolve(), setting or []
-    folder = Path(transformer) if transformer else None
-    names = chosen(list(filter(None, systems.split(","))), tuple(SYSTEMS))
+    root, settings, folders = workdir.resolve(), setting or [], named_encoders(encoder or [])
+    names = chosen(list(filter(None, systems.split(","))), tuple(available(folders)))
     grid = {
-        corpus: corpus_trainings(corpus, root, vectors, seeds, folds, settings, folder)
+        corpus: corpus_trainings(corpus, root, vectors, seeds, folds, settings, folders)
         for corpus in chosen(only or [], tuple(TASKS))
     }
     todo = [
@@ -87,17 +87,16 @@ def corpus_trainings(
     seeds: int,
     folds: int,
     settings: Sequence[str],
-    transformer: Path | None = None,
+    folders: Folders,
 ) -> Trainings:
     numbers = Workdir(root).folds(corpus)[: folds or None]
     return {
         system: [
-            training(corpus, fold, system, seed, root, vectors, settings, transformer)
+            training(corpus, fold, system, seed, root, vectors, settings, folders)
             for seed in range(seeds)
             for fold in numbers
         ]
-        for system in SYSTEMS
-        if system != TRANSFORMER or transformer
+        for system in available(folders)
     }
 
 

@@ -25,7 +25,7 @@ import typer
 
 # isort: split
 from console import run_script
-from representations import SYSTEMS, TRANSFORMER, training
+from representations import SYSTEMS, training
 from results import insert
 from spacy.tokens import Doc, DocBin
 from spacy.training.initialize import init_nlp
@@ -37,7 +37,7 @@ from spacy_ctxvec.errors import CtxvecError
 
 Result = TypeVar("Result")
 CORPUS = "wnut17"
-COMPARED = ("hash", "hash_glove", "mix", "mix_glove", TRANSFORMER)
+COMPARED = ("hash", "hash_glove", "mix", "mix_glove", "transformer")
 TASKS = {"wikigold": "WikiGold, F", "wnut17": "WNUT-17, F", "emobank": "EmoBank, accuracy"}
 START, END = "<!-- costs:start -->", "<!-- costs:end -->"
 BATCH_SIZE = 256  # docs
@@ -58,7 +58,8 @@ def main(
         raise CtxvecError(f"Expected scores in {results}, found none. Run `core` first.")
     costs = {}
     for system in COMPARED:
-        one = training(CORPUS, 0, system, 0, workdir.resolve(), vectors, (), transformer)
+        folders = {"transformer": transformer}
+        one = training(CORPUS, 0, system, 0, workdir.resolve(), vectors, (), folders)
         with tempfile.TemporaryDirectory() as folder:
             in_a_process(build, one.config, folder)
             costs[system] = in_a_process(measure, folder, one.corpus, rounds)
@@ -116,7 +117,7 @@ def render(record: Mapping[str, Any], scores: Sequence[Mapping[str, Any]]) -> st
     header = ["the NER reads", *TASKS.values(), "words a second", "peak memory", "on disk"]
     rows = [
         [
-            SYSTEMS[system],
+            SYSTEMS[system].title,
             *(f"{means[task, system]:.1f}" if (task, system) in means else "" for task in TASKS),
             f"{cost['words_per_second']:,} ({cost['least']:,} to {cost['most']:,})",
             f"{cost['peak_memory_mb']:,.0f} MB",

@@ -24,7 +24,7 @@ import typer
 from cells import Workdir
 from console import run_script
 from core import TITLES, corpus_counts
-from representations import BASELINE, SYSTEMS, training
+from representations import BASELINE, SYSTEMS, available, training
 from results import insert
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
@@ -53,7 +53,7 @@ def main(
     jobs: Annotated[int, typer.Option(help="Trainings at the same time")] = 1,
 ) -> None:
     """Train what is missing, test, and write JSON, a table and a plot. One fold of WikiGold."""
-    root, names = workdir.resolve(), chosen(systems.split(","), tuple(SYSTEMS))
+    root, names = workdir.resolve(), chosen(systems.split(","), tuple(available({})))
     fold = Workdir(root).folds(corpus)[0]
     grid: dict[tuple[str, int], list[Training]] = {}
     for name in names:
@@ -145,9 +145,9 @@ def render(report: Mapping[str, Any], plot_name: str) -> str:
     for system in systems_of(report["scores"]):
         of_system = [s for s in report["scores"] if s["system"] == system]
         cells = [f"{100 * s['mean']:.1f} ± {100 * s['deviation']:.1f}" for s in of_system]
-        rows.append([SYSTEMS[system], *cells])
+        rows.append([SYSTEMS[system].title, *cells])
     found = [
-        f"{SYSTEMS[system]} reaches {SYSTEMS[BASELINE]} on all data "
+        f"{SYSTEMS[system].title} reaches {SYSTEMS[BASELINE].title} on all data "
         + ("nowhere." if percent is None else f"with {percent:g} % of it.")
         for system, percent in report["enough"].items()
     ]
@@ -175,7 +175,7 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
         of_system = [s for s in report["scores"] if s["system"] == system]
         percents = [s["percent"] for s in of_system]
         means, deviations = ([100 * s[key] for s in of_system] for key in ("mean", "deviation"))
-        axes.errorbar(percents, means, yerr=deviations, marker="o", label=SYSTEMS[system])
+        axes.errorbar(percents, means, yerr=deviations, marker="o", label=SYSTEMS[system].title)
     axes.set_xscale("log")
     axes.set_xticks(PERCENT, [f"{percent}" for percent in PERCENT])
     axes.set_xlabel(f"percent of the training data, {TITLES[report['corpus']]}")

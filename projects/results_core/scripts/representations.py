@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,53 @@ from parsing import parser_config
 from systems import HEADS, head_config, static_beside
 from trainings import CLASSES, ENTITIES, PARSE, Training, complete
 
+from spacy_ctxvec.errors import CtxvecError
+
+
+@dataclass(frozen=True)
+class System:
+    """One representation.
+
+    encoder: name of the frozen encoder, "" for none; all but `SHIPPED` come from folders
+    mode: of the scalar mix of its layers
+    static: name of the static vectors, "" for none; all but `GLOVE` come from folders
+    hashes: whether hash embeddings are read too
+    """
+
+    title: str
+    encoder: str = ""
+    mode: str = "learned"
+    static: str = ""
+    hashes: bool = False
+
+    @property
+    def folders(self) -> set[str]:
+        """Names of what does not come with the project."""
+        return {self.encoder, self.static} - {"", SHIPPED, GLOVE}
+
+
 BASELINE = "hash_glove"
+SHIPPED, GLOVE = "en_sm", "glove"
 SYSTEMS = {
-    "hash": "HashEmbedCNN",
-    "hash_glove": "HashEmbedCNN + GloVe",
-    "top": "biLM, top layer",
-    "mean": "biLM, mean of the layers",
-    "mix": "biLM, learned mix",
-    "mix_glove": "biLM, learned mix + GloVe",
-    "all": "biLM, learned mix + GloVe + hash embeddings",
-    "transformer": "transformer, learned mix",
+    "hash": System("HashEmbedCNN", hashes=True),
+    "hash_glove": System("HashEmbedCNN + GloVe", static=GLOVE, hashes=True),
+    "hash_floret": System("HashEmbedCNN + floret", static="floret", hashes=True),
+    "top": System("biLM, top layer", SHIPPED, "top"),
+    "mean": System("biLM, mean of the layers", SHIPPED, "mean"),
+    "mix": System("biLM, learned mix", SHIPPED),
+    "forward": System("its forward half, learned mix", "forward"),
+    "backward": System("its backward half, learned mix", "backward"),
+    "mix_glove": System("biLM, learned mix + GloVe", SHIPPED, static=GLOVE),
+    "all": System(
+        "biLM, learned mix + GloVe + hash embeddings", SHIPPED, static=GLOVE, hashes=True
+    ),
+    "cove_glove": System("CoVe, learned mix + GloVe", "cove", static=GLOVE),
+    "transformer": System("transformer, learned mix", "transformer"),
 }
-MODES = {
-    "top": "top", "mean": "mean", "mix": "learned", "mix_glove": "learned", "all": "learned",
-    "transformer": "learned",
-}  # fmt: skip
-"""The `mode` of the scalar mix of each system with a frozen encoder."""
-TRANSFORMER = "transformer"
+FOLDERS = tuple(sorted(set().union(*(system.folders for system in SYSTEMS.values()))))
+"""The names of `Folders`."""
+Folders = Mapping[str, Path]
+"""Encoders, as model folders, and pipelines of static vectors, by name."""
 TASKS = {
     "wikigold": ENTITIES,
     "wnut17": ENTITIES,
@@ -39,8 +70,6 @@ TASKS = {
     "ewt": PARSE,
     "emobank": CLASSES,
 }
-STATIC = ("hash_glove", "mix_glove", "all")
-"""The systems that read static vectors."""
 MIX = "spacy-ctxvec.ScalarMix.v1"
 LISTENER = "spacy-ctxvec.Listener.v1"
 HASH = {
@@ -50,12 +79,26 @@ HASH = {
     "rows": [2000, 1000, 1000, 1000],
     "include_static_vectors": False,
 }
-ANY_TRANSFORMER: dict[str, Any] = {
-    "@architectures": "spacy-ctxvec.TransformerLayers.v1",
-    "width": 0, "n_layers": 0, "settings": {},
+# Their sizes come with their weights.
+OTHER_ENCODERS: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "@architectures": "spacy-ctxvec.TransformerLayers.v1",
+        "width": 0, "n_layers": 0, "settings": {},
+    },
+    "cove": {
+        "@architectures": "spacy-ctxvec.CoVe.v1",
+        "width": 0, "input_width": 0, "n_layers": 0,
+    },
 }  # fmt: skip
-"""Its sizes come with its weights."""
 CACHE_MB = 1500
+
+
+def available(folders: Folders) -> dict[str, System]:
+    """The systems that all is there for."""
+    unknown = [name for name in folders if name not in FOLDERS]
+    if unknown:
+        raise CtxvecError(f"{unknown[0]}: expected one of {', '.join(FOLDERS)}.")
+    return {name: system for name, system in SYSTEMS.items() if system.folders <= folders.keys()}
 
 
 def training(
@@ -66,29 +109,31 @@ def training(
     root: Path,
     vectors: Path,
     settings: Sequence[str] = (),
-    transformer: Path | None = None,
+    folders: Folders | None = None,
 ) -> Training:
     """One training.
 
     corpus, fold: the data is in ROOT/corpus/CORPUS/FOLD
     root: the working folder
-    vectors: a pipeline of static vectors
-    transformer: folder of the model that the system of this name reads
+    vectors: a pipeline of GloVe vectors
     settings: NAME=VALUE of `[training]`
+    folders: what else the system reads
     """
     data = root / "corpus" / corpus / str(fold)
-    encoder = Path("en_sm") if system in MODES else None
-    if system == TRANSFORMER:
-        encoder = transformer
-    config = system_config(TASKS[corpus], system, vectors)
+    known, sources = SYSTEMS[system], {SHIPPED: Path(SHIPPED), GLOVE: vectors, **(folders or {})}
+    config = system_config(TASKS[corpus], known)
+    if known.static:
+        config["paths"]["vectors"] = str(sources[known.static].resolve())
+        config["initialize"]["vectors"] = "${paths.vectors}"
+    encoder = sources[known.encoder] if known.encoder else None
     config = complete(config, data, seed, encoder, settings)
     result = root / "cells" / f"{corpus}-{fold}-{system}-{seed}.json"
     return Training(config, data, TASKS[corpus], result)
 
 
-def system_config(task: str, system: str, vectors: Path) -> Config:
-    """The heads of a task on one representation, without its data."""
-    reads_encoder = system in MODES
+def system_config(task: str, system: System) -> Config:
+    """The heads of a task on one representation, without data, vectors and weights."""
+    reads_encoder = bool(system.encoder)
     if task == PARSE:
         config = parser_config("en", reads_encoder)
     else:
@@ -101,18 +146,16 @@ def system_config(task: str, system: str, vectors: Path) -> Config:
         config["nlp"]["pipeline"] = [*(["ctxvec"] if reads_encoder else []), HEADS[task]]
     for block in _blocks(config["components"]):
         if block.get("@architectures") == MIX:
-            block["mode"] = MODES[system]
+            block["mode"] = system.mode
         if "pretrained_vectors" in block:
-            block["pretrained_vectors"] = system in STATIC
-    if reads_encoder and system in STATIC:
-        _put_static_beside(config, {"hash": HASH} if system == "all" else {})
-    if system in STATIC:
-        config["paths"]["vectors"] = str(vectors.resolve())
-        config["initialize"]["vectors"] = "${paths.vectors}"
-    if reads_encoder:  # the same scores, sooner
-        config["components"]["ctxvec"]["feature_cache"] = {"max_mb": CACHE_MB}
-    if system == TRANSFORMER:
-        config["components"]["ctxvec"]["model"] = dict(ANY_TRANSFORMER)
+            block["pretrained_vectors"] = bool(system.static)
+    if reads_encoder:
+        if system.static:
+            _put_static_beside(config, {"hash": HASH} if system.hashes else {})
+        component = config["components"]["ctxvec"]
+        component["feature_cache"] = {"max_mb": CACHE_MB}  # the same scores, sooner
+        if system.encoder in OTHER_ENCODERS:
+            component["model"] = dict(OTHER_ENCODERS[system.encoder])
     return config
 
 
