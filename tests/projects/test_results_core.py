@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
+import srsly
 from loading import PROJECTS, Load, loader
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_model_from_config
@@ -137,6 +138,36 @@ def test_unknown_tasks_and_systems_are_named(load: Load):
         load("core").main(only=["nonsense"])
     with pytest.raises(CtxvecError, match="nonsense: expected one of hash"):
         load("core").main(systems="mix,nonsense")
+
+
+def test_the_first_fold_is_reported_beside_all(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    core = load("core")
+    seeds, folds = 2, 3
+    names = [f"{seed}.{fold}" for seed in range(seeds) for fold in range(folds)]
+    grid = {"wikigold": {"hash_glove": names, "mix": [*names[:-1], "missing"]}}
+    run = {"budget": {"max_steps": 1}, "train_seconds": 1, "gpu_id": -1}
+
+    def read(trainings: list[str]) -> list[dict[str, object]] | None:
+        return None if "missing" in trainings else [{**run, "name": name} for name in trainings]
+
+    def counts(corpus: str, results: list[dict[str, object]], n: int) -> dict[str, np.ndarray]:
+        assert n == seeds
+        right = 1 if len(results) == seeds * folds else 2
+        assert right == 1 or {result["name"] for result in results} == {"0.0", "1.0"}
+        return {"F": np.full((seeds, 4, 3), (right, 2, 2))}
+
+    monkeypatch.setattr(core, "read_results", read)
+    monkeypatch.setattr(core, "corpus_counts", counts)
+    readme = tmp_path / "README.md"
+    readme.write_text("<!-- results:start -->\n<!-- results:end -->\n")
+    core.report(grid, seeds, tmp_path / "results.json", readme)
+    scores = srsly.read_json(tmp_path / "results.json")["scores"]
+    found = {(score["corpus"], score["system"]): score["mean"] for score in scores}
+    first = {("wikigold_0", "hash_glove"): 1.0, ("wikigold_0", "mix"): 1.0}
+    assert found == {("wikigold", "hash_glove"): 0.5} | first
+    assert "| WikiGold, first fold | biLM, learned mix |" in readme.read_text()
 
 
 def test_costs_of_a_pipeline_stand_beside_its_scores(load: Load, tmp_path: Path):

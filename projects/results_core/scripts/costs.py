@@ -38,7 +38,11 @@ from spacy_ctxvec.errors import CtxvecError
 Result = TypeVar("Result")
 CORPUS = "wnut17"
 COMPARED = ("hash", "hash_glove", "mix", "mix_glove", "transformer")
-TASKS = {"wikigold": "WikiGold, F", "wnut17": "WNUT-17, F", "emobank": "EmoBank, accuracy"}
+TASKS = {
+    "wikigold_0": "WikiGold, first fold, F",
+    "wnut17": "WNUT-17, F",
+    "emobank": "EmoBank, accuracy",
+}
 START, END = "<!-- costs:start -->", "<!-- costs:end -->"
 BATCH_SIZE = 256  # docs
 MEGABYTE = 1e6
