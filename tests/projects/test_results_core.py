@@ -12,13 +12,14 @@ import spacy
 import srsly
 from loading import PROJECTS, Load, loader
 from spacy.tokens import Doc, DocBin
-from spacy.util import load_model_from_config
+from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 from transformer_files import write_bert
 
 from spacy_ctxvec.cli.opening import open_pipeline
 from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import EncoderModel, save_native
+from spacy_ctxvec.layers import listener
 from spacy_ctxvec.layers.scalar_mix import settings_of
 from spacy_ctxvec.nn.mtlstm import MTLSTM, MTLSTMConfig
 from spacy_ctxvec.pipe.component import Ctxvec
@@ -59,6 +60,22 @@ def test_heads_differ_in_nothing_else(load: Load, tmp_path: Path):
         trainings = [one.config["training"] for one in made]
         assert len({one.fingerprint for one in made}) == len(SYSTEMS)
         assert all(training == trainings[0] for training in trainings)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_tuned_encoder_learns_from_its_step_on(load: Load, task: str, tmp_path: Path):
+    config = load("representations").training(task, 0, "tuned", 0, tmp_path, tmp_path).config
+    config["training"]["before_update"]["components"] = {"ctxvec": 1}
+    resolved = Config(config).interpolate()
+    nlp = load_model_from_config(resolved, auto_fill=True)
+    encoder = nlp.get_pipe("ctxvec")
+    callback = registry.resolve({"callback": resolved["training"]["before_update"]})["callback"]
+    for step, frozen in enumerate((True, False)):
+        callback(nlp, {"step": step})
+        assert encoder.frozen == frozen
+    assert encoder.learn_rate_factor < 1
+    factors = [listener.settings_of(node).grad_factor for node in encoder.listeners]
+    assert factors == [1.0] * len(TASKS[task])
 
 
 def test_a_transformer_is_read_as_the_encoder_is(load: Load, tmp_path: Path):

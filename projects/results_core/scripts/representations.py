@@ -23,10 +23,11 @@ from spacy_ctxvec.errors import CtxvecError
 class System:
     """One representation.
 
-    encoder: name of the frozen encoder, "" for none; all but `SHIPPED` come from folders
+    encoder: name of the encoder, "" for none; all but `SHIPPED` come from folders
     mode: of the scalar mix of its layers
     static: name of the static vectors, "" for none; all but `GLOVE` come from folders
     hashes: whether hash embeddings are read too
+    tuned: whether the encoder learns with the heads, layer by layer from the top
     """
 
     title: str
@@ -34,6 +35,7 @@ class System:
     mode: str = "learned"
     static: str = ""
     hashes: bool = False
+    tuned: bool = False
 
     @property
     def folders(self) -> set[str]:
@@ -50,14 +52,16 @@ SYSTEMS = {
     "top": System("biLM, top layer", SHIPPED, "top"),
     "mean": System("biLM, mean of the layers", SHIPPED, "mean"),
     "mix": System("biLM, learned mix", SHIPPED),
-    "forward": System("its forward half, learned mix", "forward"),
-    "backward": System("its backward half, learned mix", "backward"),
+    "tuned": System("biLM, learned mix, tuned", SHIPPED, tuned=True),
+    "forward": System("biLM, forward half, learned mix", "forward"),
+    "backward": System("biLM, backward half, learned mix", "backward"),
     "mix_glove": System("biLM, learned mix + GloVe", SHIPPED, static=GLOVE),
     "all": System(
         "biLM, learned mix + GloVe + hash embeddings", SHIPPED, static=GLOVE, hashes=True
     ),
     "cove_glove": System("CoVe, learned mix + GloVe", "cove", static=GLOVE),
     "transformer": System("transformer, learned mix", "transformer"),
+    "transformer_tuned": System("transformer, learned mix, tuned", "transformer", tuned=True),
 }
 FOLDERS = tuple(sorted(set().union(*(system.folders for system in SYSTEMS.values()))))
 """The names of `Folders`."""
@@ -91,6 +95,13 @@ OTHER_ENCODERS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 CACHE_MB = 1500
+# The heads learn alone at first, and the encoder at a tenth of their rate.
+TUNED = {"frozen": True, "learn_rate_factor": 0.1}
+UNFREEZING = {
+    "@callbacks": "spacy-ctxvec.gradual_unfreezing.v1",
+    "components": {"ctxvec": 300},
+    "layer_steps": 200,
+}
 
 
 def available(folders: Folders) -> dict[str, System]:
@@ -156,7 +167,17 @@ def system_config(task: str, system: System) -> Config:
         component["feature_cache"] = {"max_mb": CACHE_MB}  # the same scores, sooner
         if system.encoder in OTHER_ENCODERS:
             component["model"] = dict(OTHER_ENCODERS[system.encoder])
+        if system.tuned:
+            _tune(config)
     return config
+
+
+def _tune(config: Config) -> None:
+    config["components"]["ctxvec"].update(TUNED)
+    config["training"]["before_update"] = UNFREEZING
+    for block in _blocks(config["components"]):
+        if block.get("@architectures") == LISTENER:
+            block["grad_factor"] = 1.0
 
 
 def _put_static_beside(config: Config, sources: dict[str, Any]) -> None:
