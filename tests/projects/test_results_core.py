@@ -24,6 +24,7 @@ from spacy_ctxvec.layers.scalar_mix import settings_of
 from spacy_ctxvec.nn.mtlstm import MTLSTM, MTLSTMConfig
 from spacy_ctxvec.pipe.component import Ctxvec
 from spacy_ctxvec.pipe.linking import nodes
+from spacy_ctxvec.text.corpus import Corpus
 
 SYSTEMS = ("hash", "hash_glove", "top", "mean", "mix", "mix_glove", "all")
 TASKS = {"wikigold": ["ner"], "ewt": ["tagger", "parser"], "emobank": ["textcat"]}
@@ -148,6 +149,14 @@ def test_valence_is_cut_at_the_quintiles_of_the_training_part(load: Load, tmp_pa
     classes = [max(doc.cats, key=lambda name: doc.cats[name]) for doc in docs["train"]]
     assert classes == sorted(classes) and len(set(classes)) > 2
     assert docs["dev"][0].text == "One, with a comma."
+
+
+def test_floret_reads_whole_pieces_of_the_corpus(load: Load):
+    corpus = Corpus.in_memory([["a", "b"], ["b"], ["c", "a", "a"], ["d"]])
+    pieces = load("floret_vectors").pieces
+    assert list(pieces(corpus, 4)) == [["a", "b"], ["b"], ["c", "a", "a"]]
+    assert list(pieces(corpus, 1)) == [["a", "b"]]
+    assert sum(map(len, pieces(corpus, 99))) == 7
 
 
 def test_unknown_tasks_and_systems_are_named(load: Load):
