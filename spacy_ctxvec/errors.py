@@ -208,6 +208,11 @@ NO_WORDS_TO_KEEP = (
     "This is not a biLM but the encoder of a translation model or a transformer: only biLMs (ELMo) "
     "have a token layer that is computed from the spelling of words and can be kept."
 )
+KEPT_WORDS_WIDTH = (
+    "The words saved with this pipeline have {found} numbers each, and its encoder's token layer "
+    "has {expected}: they are of another encoder. Load the pipeline as it was saved, or call the "
+    "component's `keep_words` again."
+)
 OTHER_SETTING = (
     "The weights belong to an encoder with {name} = {found}, and the [model] block says "
     "{expected}. Write {name} = {found} there, or load other weights."

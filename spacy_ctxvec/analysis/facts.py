@@ -62,7 +62,7 @@ def pipeline_facts(nlp: Language) -> dict[str, Any]:
 
 
 def _component_facts(component: Ctxvec) -> dict[str, Any]:
-    settings = ("frozen", "learn_rate_factor", "output", "store", "store_dtype")
+    settings = ("frozen", "learn_rate_factor", "output", "store", "store_dtype", "read_ahead")
     return {
         "model": encoder_facts(component),
         "settings": {name: getattr(component, name) for name in settings},

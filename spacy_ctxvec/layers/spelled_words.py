@@ -11,6 +11,7 @@ import torch
 from spacy.strings import get_string_id
 from torch import Tensor
 
+from .. import errors
 from ..formats.word_table import WordTable
 from ..nn.bilm import BiLM
 from ..types import IntArray
@@ -60,6 +61,10 @@ class SpelledWords(BySpelling):
         def find(positions: IntArray) -> Tensor:
             if self._table is None:
                 return compute(positions)
+            width, expected = self._table.width, module.config.token_width
+            if width != expected:
+                message = errors.KEPT_WORDS_WIDTH.format(found=width, expected=expected)
+                raise errors.CtxvecError(message)
             rows, kept = self._table.find(keys[positions])
             vectors = torch.from_numpy(rows).to(module.device)
             vectors[torch.from_numpy(~kept).to(module.device)] = compute(positions[~kept])

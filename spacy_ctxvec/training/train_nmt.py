@@ -202,15 +202,18 @@ def read_vectors(name: str) -> WordTable:
 
 
 def begin(config: NMTRunConfig, texts: Texts, workers: Workers, work: Path) -> NMTTrainer:
-    """A trainer; CtxvecError if the checkpoint in `work` began with other vectors."""
-    found = {"vectors": f"{zlib.crc32(texts.vectors.to_bytes()):08x}"}
+    """A trainer; CtxvecError if the checkpoint in `work` began with other vectors or pieces."""
+    found: dict[str, Any] = {"vectors": f"{zlib.crc32(texts.vectors.to_bytes()):08x}"}
+    if config.subwords:
+        found["n_target_words"] = config.n_target_words
     if (work / CHECKPOINT).exists():
         began = read_json_object(work / START) if (work / START).exists() else {}
-        if began != found:
-            message = errors.OTHER_START.format(
-                folder=work, field="vectors", found=began.get("vectors"), expected=found["vectors"]
-            )
-            raise errors.CtxvecError(message)
+        for field, expected in found.items():
+            if began.get(field) != expected:
+                message = errors.OTHER_START.format(
+                    folder=work, field=field, found=began.get(field), expected=expected
+                )
+                raise errors.CtxvecError(message)
     srsly.write_json(work / START, found)
     return build_trainer(config, texts, workers)
 

@@ -11,6 +11,7 @@ from thinc.api import Adam
 from toys import examples, layers_of, trained
 
 from spacy_ctxvec.errors import CtxvecError
+from spacy_ctxvec.formats.word_table import WordTable
 from spacy_ctxvec.layers.encoder import settings_of, shim_of
 
 TEXT = "Alice saw the NOUN bank of a river"
@@ -114,3 +115,14 @@ def test_an_encoder_that_spells_no_words_refuses():
     nlp.initialize()
     with pytest.raises(CtxvecError, match="only biLMs"):
         pipe.keep_words(["bank"])
+
+
+def test_words_of_another_encoder_are_refused():
+    nlp, _ = keeping()
+    inputs = shim_of(encoder_of(nlp)).inputs
+    inputs.forget()
+    inputs.adopt(WordTable.of(np.arange(1, dtype=np.uint64), np.arange(1), np.ones((1, 5), "f")))
+    with pytest.raises(
+        CtxvecError, match="have 5 numbers each, and its encoder's token layer has 8"
+    ):
+        nlp("Alice saw something")

@@ -327,6 +327,8 @@ def test_target_words_in_pieces(folder):
     result = run("translate", folder / "work", folder / "in.txt", "--json")
     made = json.loads(result.output.splitlines()[0])["translation"]
     assert made and JOINER not in "".join(made)
+    with pytest.raises(CtxvecError, match="began with n_target_words = 30; now it is 40"):
+        train_nmt(replace(config, n_target_words=40), folder / "work")
 
 
 def sorted_as_read(folder: Path, pieces: list[str]) -> list[str]:
