@@ -19,7 +19,9 @@ from ..layers import scalar_mix
 from ..layers.encoder import shim_of
 from ..layers.listener import is_listener, settings_of
 from ..nn.bilm import BiLM
+from ..nn.pieces import MAX_PIECES
 from ..nn.precision import possible
+from ..nn.transformer import Transformer
 from ..pipe.component import Ctxvec, encoders_of
 from ..pipe.linking import nodes
 
@@ -44,14 +46,19 @@ def check_up(nlp: Language) -> list[Finding]:
 def cut_words(pipe: Ctxvec, docs: Sequence[Doc]) -> dict[str, Any] | None:
     """How many words are longer than the encoder reads, and some of them; None where none can be,
     since it reads whole words."""
-    module = shim_of(pipe.model).module
-    if not isinstance(module, BiLM) or (module.config.n_words and not module.config.n_characters):
-        return None
-    limit = module.config.max_characters - 2  # its marks
-    as_bytes = not module.config.n_characters
     words = [token.text for doc in docs for token in doc if not token.is_space]
-    long = [w for w in words if (len(w.encode("utf8", "ignore")) if as_bytes else len(w)) > limit]
-    return {"words": len(words), "cut": len(long), "longest_read": limit, "examples": long[:3]}
+    module = shim_of(pipe.model).module
+    if isinstance(module, Transformer):
+        limit, unit, sizes = MAX_PIECES, "pieces", module.pieces.counts(words)
+    elif isinstance(module, BiLM) and (module.config.n_characters or not module.config.n_words):
+        limit = module.config.max_characters - 2  # its marks
+        unit = "characters" if module.config.n_characters else "bytes"
+        sizes = [len(w if unit == "characters" else w.encode("utf8", "ignore")) for w in words]
+    else:
+        return None
+    long = [word for word, size in zip(words, sizes) if size > limit]
+    read = {"longest_read": limit, "unit": unit}
+    return {"words": len(words), "cut": len(long), **read, "examples": long[:3]}
 
 
 def _machine() -> Iterator[Finding]:

@@ -103,7 +103,7 @@ def _encoder_lines(name: str, encoder: dict[str, Any]) -> list[Text]:
         lines.append(
             Text(
                 f"{cut['cut']:,} of {cut['words']:,} words are longer than the "
-                f"{cut['longest_read']} that are read of each{examples}"
+                f"{cut['longest_read']} {cut['unit']} that are read of each{examples}"
             )
         )
     return lines

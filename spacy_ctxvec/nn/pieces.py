@@ -35,17 +35,16 @@ class Pieces(WithVocabulary):
         self._prefix = ""
 
     def ids(self, words: Sequence[str]) -> list[list[int]]:
-        """1 to `MAX_PIECES` ids of each word; those of a word with more are the first ones.
-
-        CtxvecError where no tokenizer has come yet.
-        """
-        if self._tokenizer is None:
-            raise errors.CtxvecError(errors.NO_PIECES)
+        """1 to `MAX_PIECES` ids of each word; those of a word with more are the first ones."""
         return [
             [self._unknown if id_ in self._marks else id_ for id_ in ids[:MAX_PIECES]]
             or [self._unknown]
-            for ids in self._encoded([[self._prefix + word] for word in words])
+            for ids in self._cut(words)
         ]
+
+    def counts(self, words: Sequence[str]) -> list[int]:
+        """How many pieces each word has, whether they are read or not."""
+        return [len(ids) for ids in self._cut(words)]
 
     def table(self, words: Sequence[str]) -> IntArray:
         """The same as one array (n_words, n_pieces), filled up with -1."""
@@ -76,6 +75,12 @@ class Pieces(WithVocabulary):
         named = [self._tokenizer.token_to_id(name) for name in names if name]
         any_word = next(i for i in count() if i not in self._marks)
         return next(id_ for id_ in (model.get("unk_id"), *named, any_word) if id_ is not None)
+
+    def _cut(self, words: Sequence[str]) -> list[list[int]]:
+        """All ids of each word. CtxvecError where no tokenizer has come yet."""
+        if self._tokenizer is None:
+            raise errors.CtxvecError(errors.NO_PIECES)
+        return self._encoded([[self._prefix + word] for word in words])
 
     def _encoded(self, texts: list[list[str]], *, marks: bool = False) -> list[list[int]]:
         found = self._tokenizer.encode_batch(texts, is_pretokenized=True, add_special_tokens=marks)

@@ -11,10 +11,13 @@ from printing import printed
 from spacy.cli._util import app
 from spacy.util import load_config
 from toys import blank_with_encoder, pipeline, trained
+from transformer_files import write_bert
 from typer.testing import CliRunner
 
 from spacy_ctxvec.analysis import checkup
 from spacy_ctxvec.analysis.checkup import check_up, cut_words
+from spacy_ctxvec.cli.opening import pipeline_around
+from spacy_ctxvec.formats.detect import load_model
 from spacy_ctxvec.layers.encoder import shim_of
 from spacy_ctxvec.nn.precision import possible
 
@@ -54,7 +57,7 @@ def test_a_training_config_and_the_words_of_a_text(tmp_path: Path) -> None:
     assert found["text"]["cut"] == 1 and found["text"]["examples"] == ["x" * 60]
     assert found["text"]["longest_read"] == 48
     result = debug(str(CONFIG), "--text", str(tmp_path / "text.txt"))
-    assert "1 of 6 words are longer than the 48" in printed(result)
+    assert "1 of 6 words are longer than the 48 bytes" in printed(result)
 
 
 def test_words_are_counted_in_bytes() -> None:
@@ -64,6 +67,14 @@ def test_words_are_counted_in_bytes() -> None:
     limit = shim_of(pipe.model).module.config.max_characters - 2
     docs = [nlp.make_doc("a" * limit), nlp.make_doc("é" * limit), nlp.make_doc("  ")]
     assert cut_words(pipe, docs)["cut"] == 1 and cut_words(pipe, docs)["words"] == 2
+
+
+def test_words_of_transformers_are_counted_in_pieces(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="needs the package transformers")
+    nlp = pipeline_around(load_model(write_bert(tmp_path)))
+    docs = [nlp.make_doc("a" * n) for n in (1, 32, 33)]
+    found = cut_words(nlp.get_pipe("ctxvec"), docs)
+    assert found is not None and found["examples"] == ["a" * 33] and found["unit"] == "pieces"
 
 
 def test_each_mistake_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
