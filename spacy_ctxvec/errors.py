@@ -399,8 +399,8 @@ OUTPUT_NOT_KEPT = (
     "`ctxvec` component to keep them."
 )
 RETOKENISED = (
-    "The Doc has {expected} tokens, and its contextual vectors were made for {found}: it was "
-    "retokenised since. Run the pipeline on the new tokens."
+    "The contextual vectors of this Doc were made for other tokens: it was retokenised since. Run "
+    "the pipeline on the new tokens."
 )
 TWO_UPSTREAMS = (
     "A listener of '{component}' has upstream = \"*\", and the pipeline has more than one encoder "

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+from thinc.util import fix_random_seed
 
 import spacy_ctxvec.cli  # noqa: F401  (hangs our commands into spaCy's, as `python -m spacy` does)
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
@@ -23,9 +24,9 @@ settings.load_profile("ctxvec")
 
 @pytest.fixture(autouse=True)
 def _seeded() -> Iterator[None]:
-    """Every test starts from the same seed and leaves the number of threads as it was."""
+    """Every test starts from the same seeds and leaves the number of threads as it was."""
     n_threads = torch.get_num_threads()
-    torch.manual_seed(0)
+    fix_random_seed(0)
     yield
     torch.set_num_threads(n_threads)
 

@@ -187,8 +187,10 @@ def layer_statistics(model: Encoder, docs: Sequence[Doc]) -> tuple[FloatArray, F
     `docs` and kept with it, since what a mix is standardised by must not change.
     """
     module = ensure_weights(model).module
-    if not module.has_statistics and any(len(doc) for doc in docs):
-        module.set_statistics(_sample_of_layers(model, docs))
+    if not module.has_statistics:
+        sample = _sample_of_layers(model, docs)
+        if len(sample):
+            module.set_statistics(sample)
     statistics = (module.layer_mean, module.layer_deviation)
     mean, deviation = (tensor.cpu().numpy().copy() for tensor in statistics)
     return mean, deviation
@@ -196,7 +198,7 @@ def layer_statistics(model: Encoder, docs: Sequence[Doc]) -> tuple[FloatArray, F
 
 def _sample_of_layers(model: Encoder, docs: Sequence[Doc]) -> Tensor:
     """Layers of the words of the first docs, (n_words, n_layers + 1, width)."""
-    rows: list[Tensor] = []
+    rows: list[Tensor] = [xp2torch(_no_rows(model))]
     for doc in docs:
         is_word = np.array([not token.is_space for token in doc], dtype=bool)
         rows.append(xp2torch(model.predict([doc])[0])[torch.from_numpy(is_word)])

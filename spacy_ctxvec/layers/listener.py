@@ -223,7 +223,9 @@ def _matching_batch(model: Model[Any, Any], docs: Sequence[Doc]) -> Batch | None
 def _read_docs(model: Model[Any, Any], docs: Sequence[Doc], is_train: bool) -> list[FloatArray]:
     """The layers that the encoder has left on the Docs; zeros for a Doc without, and a warning."""
     state = state_of(model)
-    layers = [state.read(doc, model.id) if state.read else None for doc in docs]
+    distinct = {id(doc): doc for doc in docs}  # a Doc may come twice, and can be read once
+    read = {key: state.read(doc, model.id) if state.read else None for key, doc in distinct.items()}
+    layers = [read[id(doc)] for doc in docs]
     found = [array for array in layers if array is not None]
     if len(found) == len(docs):
         state.sample = ()

@@ -197,7 +197,8 @@ class EncoderShim(Shim):
             load_weights(self._model, weights)
             self.inputs.adopt(vectors)
             self._model.to(get_torch_default_device())
-        self.cfg = {**message["config"], "loaded": True}
+        # One that was saved before it had weights still waits for those of a loader.
+        self.cfg = {**message["config"], "loaded": bool(message["config"].get("source"))}
         return self
 
     def _weights(self) -> bytes:

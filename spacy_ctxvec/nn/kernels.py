@@ -41,17 +41,18 @@ class KeptKernels:
         self._kept: dict[object, tuple[object, object, Any]] = {}
 
     def clear(self) -> None:
-        self._kept.clear()
+        self._kept = {}  # a new one: what another thread is making may be of the weights before
 
     def get(self, make: Callable[..., Any], dtype: torch.dtype, *weights: Tensor) -> Any:
         """What `make` gets out of the weights in that type."""
         key = (make, *map(id, weights))
         origin = (dtype, *((w._version, w.data_ptr(), w.device) for w in weights))
-        kept = self._kept.get(key)
+        all_kept = self._kept
+        kept = all_kept.get(key)
         if kept is None or kept[1] != origin:
             made = make(*(weight.detach().to(dtype) for weight in weights))
             # The weights themselves are kept too, so that no other ones get their ids.
-            kept = self._kept[key] = (weights, origin, made)
+            kept = all_kept[key] = (weights, origin, made)
         return kept[2]
 
     def __deepcopy__(self, memo: object) -> KeptKernels:

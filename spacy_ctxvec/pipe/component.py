@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 from spacy.language import Language
@@ -39,8 +38,9 @@ from ..layers.scalar_mix import weighted_sum
 from ..layers.spelled_words import SpelledWords
 from ..nn.parallel import gpu_was_forked
 from ..types import FloatArray, Floats3d
-from . import docdata, linking
+from . import docdata, linking, storage
 from .pending import PendingBatch
+from .process_set import ProcessSet
 from .replacing import replace_listener, standalone_config
 from .storage import LayerReader, Store
 
@@ -84,7 +84,8 @@ class Ctxvec(TrainablePipe):
         self.read_ahead = read_ahead
         self.features: FeatureCache | None = None
         self.listener_map = {}
-        self._linked = LinkedStates()
+        self._linked = ProcessSet[ListenerState]()
+        self._waiting: storage.Waiting = ProcessSet()
         self._tensor_user = ""
         self.rehearses = False
         self.frozen = frozen
@@ -209,6 +210,7 @@ class Ctxvec(TrainablePipe):
             yield from docs
 
     def _annotate(self, docs: list[Doc]) -> None:
+        storage.leave_batches(self._waiting)
         if settings_of(self.model).state == "carry":  # what a doc goes on from is its batch
             self.set_annotations(docs, self.predict(docs))
             return
@@ -257,7 +259,7 @@ class Ctxvec(TrainablePipe):
         on_host = to_numpy(joined(layers))
         output = weighted_sum(on_host, self._output_weights)
         for doc, doc_layers, rows in zip(docs, cut(on_host, lengths), cut(output, lengths)):
-            # A Doc that is kept must not keep its batch.
+            # A Doc that is kept must not keep its batch; for layers, see `leave_batches`.
             self._put(doc, doc_layers, rows.copy(), listeners=listeners)
 
     def _put(
@@ -272,6 +274,7 @@ class Ctxvec(TrainablePipe):
             store=self.store,
             dtype=self.store_dtype,
             tensor=not self._leaves_tensor,
+            waiting=self._waiting,
         )
 
     def _settle_weights(self) -> None:
@@ -311,6 +314,7 @@ class Ctxvec(TrainablePipe):
         losses.setdefault(self.name, 0.0)
         self._losses = losses
         docs = [example.predicted for example in examples]
+        self._end_round()  # its step comes before these docs are read
         self._settle_weights()
         self._settle_cache()
         if self.frozen:
@@ -344,7 +348,7 @@ class Ctxvec(TrainablePipe):
 
         The docs are annotated too, for the copies of the listeners that spaCy holds as tutors.
         """
-        if self._batch is not None and (self._batch.learns or self._batch.holds_any(docs)):
+        if self._batch is not None and self._batch.holds_any(docs):
             return
         outputs = self.predict(docs)
         self.set_annotations(docs, outputs)
@@ -366,8 +370,6 @@ class Ctxvec(TrainablePipe):
         backprop: Callable[[Sequence[Floats3d]], Any] | None,
         sgd: Optimizer | None,
     ) -> dict[str, float]:
-        if self._batch is not None:
-            self._batch.flush()  # the last listener was frozen or had no gold annotation
         states = self._listener_states()
         self._batch = PendingBatch(self, docs, outputs, backprop, states)
         self._batch.sgd = sgd
@@ -376,12 +378,15 @@ class Ctxvec(TrainablePipe):
         return self._losses
 
     def _end_round(self, docs: Sequence[Doc] = ()) -> None:
-        """Flush a batch that nobody will report to any more: another round has begun.
+        """Flush a batch that nobody will report to any more, since its last listener was frozen or
+        had no gold annotation: another round has begun.
 
-        Annotating the docs of the batch itself belongs to its own round.
+        Annotating the docs of the batch itself belongs to its own round, and what other threads
+        read to none.
         """
-        if self._batch is not None and not self._batch.holds_any(docs):
-            self._batch.flush()
+        batch = self._batch
+        if batch is not None and batch.is_of_this_thread and not batch.holds_any(docs):
+            batch.flush()
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Step the encoder: now, or, where its listeners are still to run, after them."""
@@ -394,6 +399,11 @@ class Ctxvec(TrainablePipe):
             self._batch.flush()
         else:
             self._batch.sgd = sgd
+
+    def use_params(self, params: Any) -> Any:
+        """Compute with these parameters for a while; a step that waits is taken before."""
+        self._end_round()
+        return super().use_params(params)
 
     def step(self, sgd: Optimizer) -> None:
         """Apply the gradients of the encoder at its own learning rate."""
@@ -476,13 +486,6 @@ class Ctxvec(TrainablePipe):
         self._end_round()
         if settings_of(self.model).init != RANDOM:
             ensure_weights(self.model, self.name)
-
-
-class LinkedStates(WeakSet[ListenerState]):
-    """The listeners of a component in this process; a copy of the component has none yet."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return LinkedStates, ()
 
 
 def encoders_of(nlp: Language) -> dict[str, Ctxvec]:

@@ -24,6 +24,7 @@ def annotate(
     store: storage.Store,
     dtype: str,
     tensor: bool,
+    waiting: storage.Waiting,
 ) -> None:
     """Put the data of one component on a Doc, as set by `store` and `dtype`.
 
@@ -31,12 +32,14 @@ def annotate(
         where neither listeners nor `store` want them
     listeners: ids of the listeners that will read the layers
     tensor: write `doc.tensor`, if this is the first component on the Doc
+    waiting: gets what listeners are to read
     """
     is_first = storage.put(
-        doc, component, layers, output, listeners=listeners, store=store, dtype=dtype
-    )
+        doc, component, layers, output, listeners=listeners, store=store, dtype=dtype,
+        waiting=waiting,
+    )  # fmt: skip
     if is_first:
-        hooks.install(doc)
+        hooks.install(doc, replace=True)
     if is_first and tensor:
         doc.tensor = output
         storage.mark_tensor(doc, component)
@@ -57,7 +60,7 @@ def attach(doc: Doc) -> Doc:
     """
     install_extensions()
     storage.first_component(doc)
-    hooks.install(doc)
+    hooks.install(doc, replace=False)
     return doc
 
 

@@ -16,16 +16,18 @@ from ..types import FloatArray
 from .storage import first_component, output_rows
 
 
-def install(doc: Doc) -> None:
-    doc.user_hooks.update(
-        vector=doc_vector, has_vector=has_vector, vector_norm=vector_norm, similarity=similarity
-    )
-    doc.user_span_hooks.update(
-        vector=span_vector, has_vector=has_vector, vector_norm=vector_norm, similarity=similarity
-    )
-    doc.user_token_hooks.update(
-        vector=token_vector, has_vector=has_vector, vector_norm=vector_norm, similarity=similarity
-    )
+def install(doc: Doc, *, replace: bool) -> None:
+    """
+    replace: also hooks that somebody else has put there since
+    """
+    shared = {"has_vector": has_vector, "vector_norm": vector_norm, "similarity": similarity}
+    for hooks, vector in (
+        (doc.user_hooks, doc_vector),
+        (doc.user_span_hooks, span_vector),
+        (doc.user_token_hooks, token_vector),
+    ):
+        ours = {"vector": vector, **shared}
+        hooks.update(ours if replace else {**ours, **hooks})
 
 
 def remove(doc: Doc) -> None:

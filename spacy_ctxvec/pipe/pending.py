@@ -9,6 +9,7 @@ or at the latest when the next batch comes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from threading import get_ident
 from typing import Any, Protocol
 
 from spacy.tokens import Doc
@@ -51,15 +52,16 @@ class PendingBatch:
         self._seen: set[int] = set()
         self._gradient: list[Floats3d] | None = None
         self._flushed = False
+        self._thread = get_ident()
 
     @property
     def has_reports(self) -> bool:
         return bool(self._seen)
 
     @property
-    def learns(self) -> bool:
-        """Whether gradients go on into the encoder."""
-        return self._backprop is not None
+    def is_of_this_thread(self) -> bool:
+        """Whether the forward pass ran in the thread that asks."""
+        return self._thread == get_ident()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of the component in another process waits for nothing."""

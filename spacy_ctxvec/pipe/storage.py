@@ -7,29 +7,42 @@ read are kept beside the Doc, are never serialised, and go when the last one has
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from spacy.attrs import LENGTH  # type: ignore[import-untyped]
 from spacy.tokens import Doc
 
 from .. import errors
 from ..types import FloatArray
+from .process_set import ProcessSet
 
 KEY = "ctxvec"
+TOKENS = "tokens"
 Store = Literal["output", "layers", "none"]
 
 
-@dataclass
+@dataclass(eq=False)
 class Transient:
-    """Layers (n_tokens, n_layers, width) that the listeners `unread` have not yet fetched."""
+    """Layers (n_tokens, n_layers, width) that the listeners `unread` have not yet fetched.
+
+    tokens: see `_tokens`
+    stored: the same layers, where the Doc has them for good
+    """
 
     layers: FloatArray
     unread: set[int]
+    tokens: int
+    stored: FloatArray | None
 
 
+Waiting = ProcessSet[Transient]
+_lock = Lock()  # around every use of a `Waiting`
 _transient: WeakKeyDictionary[Doc, dict[str, Transient]] = WeakKeyDictionary()
 
 
@@ -43,12 +56,15 @@ class LayerReader:
         """(n_tokens, n_layers, width), or None where the component has not seen the Doc."""
         waiting = _transient.get(doc, {}).get(self.component)
         if waiting is None:
-            layers = doc.user_data.get(KEY, {}).get(self.component, {}).get("layers")
-            return None if layers is None else _checked(doc, layers).astype("float32", copy=False)
+            entry = doc.user_data.get(KEY, {}).get(self.component, {})
+            layers = entry.get("layers")
+            if layers is None:
+                return None
+            return _unchanged(doc, layers, entry.get(TOKENS)).astype("float32", copy=False)
         waiting.unread.discard(listener_id)
         if not waiting.unread:
             _transient[doc].pop(self.component)
-        return _checked(doc, waiting.layers)
+        return _unchanged(doc, waiting.layers, waiting.tokens)
 
 
 def put(
@@ -60,22 +76,39 @@ def put(
     listeners: Iterable[int],
     store: Store,
     dtype: str,
+    waiting: Waiting,
 ) -> bool:
     """Store the data of one component; True if it is the first one on this Doc.
 
     There need be no layers where nothing would hold them.
+    waiting: gets what listeners are to read
     """
     data = doc.user_data.setdefault(KEY, {})
-    data[component] = entry = {}
+    tokens = _tokens(doc)
+    data[component] = entry = {TOKENS: tokens}
     if store != "none":
         entry["output"] = output.astype(dtype, copy=False)
     if store == "layers" and layers is not None:
         entry["layers"] = layers.astype(dtype)
     unread = set(listeners)
     if unread and layers is not None:
-        waiting = Transient(layers, unread)
-        _transient.setdefault(doc, {})[component] = waiting
+        stored = entry["layers"] if "layers" in entry and dtype == "float32" else None
+        transient = Transient(layers, unread, tokens, stored)
+        _transient.setdefault(doc, {})[component] = transient
+        with _lock:
+            waiting.add(transient)
     return next(iter(data)) == component
+
+
+def leave_batches(waiting: Waiting) -> None:
+    """Give all Docs whose layers are still to be read rows of their own: layers come as parts of
+    their batch, and a Doc that is kept must not keep that, as where a listener never runs."""
+    with _lock:
+        late = list(waiting)
+        waiting.clear()
+    for transient in late:
+        stored = transient.stored
+        transient.layers = transient.layers.copy() if stored is None else stored
 
 
 def drop(doc: Doc) -> None:
@@ -112,14 +145,13 @@ def layer_rows(doc: Doc, component: str) -> FloatArray:
 def output_rows(doc: Doc, component: str) -> FloatArray:
     """The component's output, float32 (n_tokens, width)."""
     entry = entry_of(doc, component)
-    output = entry.get("output")
-    if output is None or len(output) != len(doc):
-        tensor = doc.tensor if entry.get("tensor") else None
-        if isinstance(tensor, np.ndarray) and len(tensor) == len(doc):
-            return tensor.astype("float32", copy=False)  # spaCy keeps it right when tokens merge
-    if output is None:
+    tensor = doc.tensor if entry.get("tensor") else None
+    # spaCy keeps the tensor right where tokens merge; where they are split, it gets too long.
+    is_there = isinstance(tensor, np.ndarray) and tensor.ndim == 2
+    rows = tensor if is_there else entry.get("output")
+    if rows is None:
         raise errors.CtxvecError(errors.OUTPUT_NOT_KEPT)
-    return _checked(doc, output).astype("float32", copy=False)
+    return _checked(doc, rows).astype("float32", copy=False)
 
 
 def entry_of(doc: Doc, component: str) -> dict[str, Any]:
@@ -130,7 +162,23 @@ def entry_of(doc: Doc, component: str) -> dict[str, Any]:
     return entry
 
 
+def _tokens(doc: Doc) -> int:
+    """A checksum of the lengths of a Doc's tokens: it changes where tokens are merged or split."""
+    return zlib.crc32(doc.to_array(LENGTH).tobytes())
+
+
+def _unchanged(doc: Doc, rows: FloatArray, tokens: int | None) -> FloatArray:
+    """The rows, if the Doc's tokens are those that they were made for.
+
+    tokens: the checksum of these; None on Docs that were saved without
+    """
+    if tokens not in (None, _tokens(doc)):
+        raise errors.CtxvecError(errors.RETOKENISED)
+    return _checked(doc, rows)
+
+
 def _checked(doc: Doc, rows: FloatArray) -> FloatArray:
+    """The same by their number alone, which takes no time however often it is done."""
     if len(rows) != len(doc):
-        raise errors.CtxvecError(errors.RETOKENISED.format(found=len(rows), expected=len(doc)))
+        raise errors.CtxvecError(errors.RETOKENISED)
     return rows

@@ -169,6 +169,15 @@ def test_statistics_are_measured_once_and_kept():
     np.testing.assert_array_equal(again[1], deviation)
 
 
+@pytest.mark.parametrize("texts", [[], [""], ["   ", ""]])
+def test_statistics_of_nothing_are_left_to_later(texts):
+    model = encoder()
+    mean, deviation = layer_statistics(model, [NLP.make_doc(text) for text in texts])
+    assert not mean.any() and (deviation == 1).all()
+    mean, _ = layer_statistics(model, docs_of(word_docs(NLP, 20)))
+    assert mean.any()
+
+
 def test_memory_of_prediction_does_not_grow_with_the_number_of_distinct_words():
     """The character CNN takes far more memory than its result: it must not see them all at once."""
     model = encoder(filters=[[1, 64], [2, 64]], char_width=32)

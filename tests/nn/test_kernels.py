@@ -41,6 +41,20 @@ def test_what_is_kept_is_made_once_and_again_after_every_change():
     assert torch.equal(kept.get(turned, torch.float32, other), other.t())
 
 
+def test_nothing_is_kept_that_was_begun_before_a_change():
+    kept, w = KeptKernels(), torch.ones(2)
+
+    def made_while_another_thread_writes(weight):
+        old = weight.clone()
+        w.data.fill_(5)  # as a fused optimizer: the version stays the same
+        kept.clear()
+        return old
+
+    kept.get(made_while_another_thread_writes, torch.float32, w)
+    assert kept.get(torch.clone, torch.float32, w).tolist() == [5, 5]
+    assert kept.get(made_while_another_thread_writes, torch.float32, w).tolist() == [5, 5]
+
+
 @pytest.mark.skipif(not can_lay_out(torch.float32), reason="no such kernel in this PyTorch")
 @pytest.mark.parametrize("n_steps, n_rows", [(1, 1), (7, 1), (5, 4)])
 def test_laid_out_weights_make_the_same_lstm(n_steps, n_rows):

@@ -14,6 +14,7 @@ from toys import ODD_TEXTS, blank_with_encoder, examples, layers_of, listener, t
 
 import spacy_ctxvec
 from spacy_ctxvec.errors import CtxvecError
+from spacy_ctxvec.pipe import storage
 
 TEXT = "She sat on the bank of the river near the bank ."
 
@@ -225,6 +226,71 @@ def test_retokenising_before_a_listener_is_noticed():
         retokenizer.merge(doc[3:5])
     with pytest.raises(CtxvecError, match="retokenised"):
         nlp.get_pipe("tagger")(doc)
+
+
+def retokenised_to_as_many(doc: Doc) -> Doc:
+    """One pair of tokens merged, another token split."""
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[3:5])
+        retokenizer.split(doc[7], ["ri", "ver"], heads=[(doc[7], 1), doc[7]])
+    return doc
+
+
+def test_retokenising_to_as_many_tokens(nlp):
+    doc = retokenised_to_as_many(nlp(TEXT))
+    assert len(doc) == 12
+    for read in (lambda: doc[2].vector, lambda: doc.vector, lambda: doc._.ctxvec.output):
+        with pytest.raises(CtxvecError, match="retokenised"):
+            read()
+
+
+@pytest.mark.parametrize("store", ["layers", "none"])
+def test_retokenising_to_as_many_tokens_before_a_listener_is_noticed(store):
+    nlp, _ = trained(("tagger", "ner"), store=store)
+    doc = nlp.get_pipe("ctxvec")(nlp.make_doc(TEXT))
+    nlp.get_pipe("ner")(doc)
+    retokenised_to_as_many(doc)
+    with pytest.raises(CtxvecError, match="retokenised"):
+        nlp.get_pipe("tagger")(doc)
+
+
+@pytest.mark.parametrize("store", ["layers", "output", "none"])
+def test_a_doc_that_comes_twice_in_a_batch(store):
+    nlp, _ = trained(("tagger",), store=store, steps=8)
+    tagger = nlp.get_pipe("tagger")
+    doc = nlp.get_pipe("ctxvec")(nlp.make_doc(TEXT))
+    first, second = tagger.model.predict([doc, doc])
+    np.testing.assert_allclose(first, second, atol=1e-6)
+    again = tagger.model.predict([nlp.get_pipe("ctxvec")(nlp.make_doc(TEXT))])[0]
+    np.testing.assert_allclose(first, again, atol=1e-6)
+
+
+@pytest.mark.parametrize("store, dtype", [("output", "float32"), ("layers", "float32"),
+                                          ("layers", "float16")])  # fmt: skip
+def test_a_doc_that_is_kept_does_not_keep_its_batch(store, dtype):
+    """Whether its listeners have read it or not."""
+    nlp, _ = trained(("tagger", "ner"), store=store, store_dtype=dtype)
+    kept = next(iter(nlp.pipe([TEXT] * 50, disable=["ner"])))
+    assert transient_of(kept).layers.base is not None
+    nlp(TEXT)  # the next batch
+    layers = transient_of(kept).layers
+    assert layers.base is None and len(layers) == len(kept)
+    if store == "layers" and dtype == "float32":
+        assert layers is kept.user_data["ctxvec"]["ctxvec"]["layers"]
+    nlp.get_pipe("ner")(kept)
+    assert [str(ent) for ent in kept.ents] == [str(ent) for ent in nlp(TEXT).ents]
+    assert not storage._transient.get(kept)
+
+
+def transient_of(doc: Doc) -> storage.Transient:
+    return storage._transient[doc]["ctxvec"]
+
+
+def test_hooks_of_others_stay_when_vectors_are_read(nlp):
+    doc = nlp(TEXT)
+    doc.user_hooks["similarity"] = lambda one, other: 42.0
+    assert doc._.ctxvec.layers.any() and doc.similarity(doc) == 42.0
+    assert doc[0].similarity(doc[0]) == pytest.approx(1)
 
 
 def test_a_processed_doc_can_be_processed_again(nlp):

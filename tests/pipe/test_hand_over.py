@@ -6,10 +6,13 @@ Each test but the last few fails when a `tok2vec` and its listeners take the pla
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 from spacy.training import Example
+from thinc.api import Adam
 from toys import encoder_weights, examples, mix_of, trained
 
 from spacy_ctxvec.errors import CtxvecError
@@ -70,6 +73,57 @@ def test_4_no_stale_batch_when_a_listener_never_reports():
     assert (after_flush != before).any()  # the step that was still to be taken
     nlp.update(examples(nlp), exclude=["ctxvec", "ner"], annotates=["ctxvec"], sgd=optimizer)
     assert (encoder_weights(nlp) == after_flush).all()
+
+
+def test_4_no_stale_gradient_when_a_listener_never_reports():
+    """The step of a batch is taken before the next one is read."""
+    weights = []
+    for flushes in (False, True):
+        nlp, optimizer = trained()
+        for _ in range(4):
+            nlp.update(examples(nlp), sgd=optimizer, exclude=["ner"])
+            if flushes:
+                nlp.get_pipe("ctxvec").finish_update(optimizer)
+        nlp.get_pipe("ctxvec").finish_update(optimizer)
+        weights.append(encoder_weights(nlp))
+    assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_another_thread_may_predict_meanwhile(frozen: bool):
+    nlp, optimizer = trained(frozen=frozen)
+    update = nlp.get_pipe("tagger").update
+
+    def predicts_before(*args, **kwargs):
+        with ThreadPoolExecutor(1) as other:
+            other.submit(nlp.get_pipe("ctxvec"), nlp.make_doc("some other text")).result()
+        return update(*args, **kwargs)
+
+    nlp.get_pipe("tagger").update = predicts_before
+    moved = change(nlp, lambda: nlp.update(examples(nlp), sgd=optimizer))
+    assert (moved > 0) != frozen
+
+
+def test_rehearsal_after_an_update_in_which_a_listener_never_reports():
+    nlp, optimizer = trained()
+    nlp.resume_training(sgd=optimizer)
+    nlp.update(examples(nlp), sgd=optimizer, exclude=["ner"])
+    doc = nlp.make_doc("some other text")
+    raw = [Example(doc, nlp.make_doc(doc.text))]
+    assert change(nlp, lambda: nlp.rehearse(raw, sgd=optimizer, exclude=["ner"])) > 0
+
+
+def test_the_last_step_is_taken_before_averages_stand_in():
+    nlp, _ = trained()
+    optimizer = Adam(0.01, use_averages=True)
+    nlp.update(examples(nlp), sgd=optimizer)
+    nlp.update(examples(nlp), sgd=optimizer, exclude=["ner"])
+
+    def predict_with_averages():
+        with nlp.use_params(optimizer.averages):
+            nlp("Alice met Bob")
+
+    assert change(nlp, predict_with_averages) > 1e-5
 
 
 def test_the_last_step_is_taken_before_saving():

@@ -52,6 +52,15 @@ def test_the_loader_of_the_initialize_block(native):
     assert source(nlp) == "toy"
 
 
+def test_the_loader_of_a_pipeline_that_was_saved_before_it_had_weights(native, tmp_path):
+    nlp = pipeline()
+    nlp.config["initialize"]["components"]["ctxvec"] = {"loader": loader_config(native)}
+    nlp.to_disk(tmp_path / "saved")
+    again = spacy.load(tmp_path / "saved")
+    again.initialize(lambda: examples(again))
+    assert source(again) == "toy"
+
+
 def test_the_loader_reads_nothing_before_the_component_runs_it(tmp_path):
     load = load_model_v1(tmp_path / "absent")
     with pytest.raises(CtxvecError, match="absent"):
