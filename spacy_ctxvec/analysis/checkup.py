@@ -50,7 +50,7 @@ def cut_words(pipe: Ctxvec, docs: Sequence[Doc]) -> dict[str, Any] | None:
     module = shim_of(pipe.model).module
     if isinstance(module, Transformer):
         limit, unit, sizes = MAX_PIECES, "pieces", module.pieces.counts(words)
-    elif isinstance(module, BiLM) and (module.config.n_characters or not module.config.n_words):
+    elif isinstance(module, BiLM) and module.config.reads_spellings:
         limit = module.config.max_characters - 2  # its marks
         unit = "characters" if module.config.n_characters else "bytes"
         sizes = [len(w if unit == "characters" else w.encode("utf8", "ignore")) for w in words]

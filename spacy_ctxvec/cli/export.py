@@ -170,7 +170,7 @@ def export_pipeline(
     name: str, out: Path, lang: str | None, words: Path | None, force: bool
 ) -> None:
     """Write a pipeline of a tokeniser and the encoder; of a pipeline, its first encoder alone."""
-    nlp = open_pipeline(name if is_pipeline(name) else str(model_folder(Path(name))))
+    nlp = open_pipeline(name)
     component = first_encoder(nlp)
     model = for_language(encoder_of(nlp), lang)
     shim = shim_of(component.model)

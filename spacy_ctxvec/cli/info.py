@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ..analysis.facts import file_facts, machine_facts, model_facts, pipeline_facts
-from ..assets import FOLDER
 from ..formats.detect import load_model
 from ..formats.native import WEIGHTS_FILE
-from .opening import SHIPPED, is_pipeline, load_pipeline
+from ..training.pretrain import SHIPPED, model_folder
+from .opening import is_pipeline, load_pipeline
 
 
 def info_cli(
@@ -40,7 +40,7 @@ def about(path: str | None) -> dict[str, dict[str, Any]]:
     """`model` or `pipeline`, and `machine`: facts by name."""
     if path is not None and is_pipeline(path):
         return {"pipeline": pipeline_facts(load_pipeline(path)), "machine": machine_facts()}
-    place = FOLDER / SHIPPED if path is None else Path(path)
+    place = model_folder(Path(path or SHIPPED))
     facts = {"path": str(place), **model_facts(load_model(place))}
     weights = place / WEIGHTS_FILE if place.is_dir() else place
     if weights.is_file():

@@ -12,7 +12,8 @@ from spacy.util import load_model_from_config
 from .. import errors
 from ..assets import FOLDER
 from ..formats.detect import load_model
-from .opening import SHIPPED, model_block
+from ..training.pretrain import SHIPPED, model_folder
+from .opening import model_block
 from .starter_config import COMPONENTS, OPTIMIZED, commented, starter_config
 
 LANG = "en"
@@ -90,7 +91,8 @@ def answer(given: str | None, question: str, default: str) -> str:
 def encoder_of(name: str, lang: str) -> tuple[dict[str, Any], str | None]:
     """The model block of an encoder, and where its weights are, if not with the package."""
     if name != SHIPPED:
-        return model_block(load_model(Path(name))), str(Path(name).absolute())
+        folder = model_folder(Path(name))
+        return model_block(load_model(folder)), str(folder.absolute())
     if lang != LANG:
         raise errors.CtxvecError(errors.SHIPPED_IS_ENGLISH.format(lang=lang, shipped=SHIPPED))
     return {**model_block(load_model(FOLDER / SHIPPED)), "init": SHIPPED}, None

@@ -16,8 +16,7 @@ from ..formats.native import EncoderModel
 from ..layers.encoder import shim_of
 from ..pipe.component import Ctxvec, encoders_of
 from ..pipe.encoder_config import encoder_block
-
-SHIPPED = "en_sm"
+from ..training.pretrain import model_folder
 
 
 def is_pipeline(name: str) -> bool:
@@ -31,14 +30,15 @@ def is_pipeline(name: str) -> bool:
 def open_pipeline(name: str | None) -> Language:
     """A pipeline with a `ctxvec`: the one named, or a blank one around a model.
 
-    name (Optional[str]): Pipeline, model folder or model file; by default the shipped model.
+    name (Optional[str]): Pipeline, model folder or file, or working folder of a training that has
+        ended; by default the shipped model.
     """
     if name is None:
         nlp = spacy.blank("en")
         nlp.add_pipe("ctxvec")
         return nlp
     if not is_pipeline(name):
-        return pipeline_around(load_model(Path(name)))
+        return pipeline_around(load_model(model_folder(Path(name))))
     nlp = load_pipeline(name)
     if not encoders_of(nlp):
         found = ", ".join(nlp.pipe_names) or "none"

@@ -109,6 +109,11 @@ class BiLMConfig:
         return bool(self.word_width or self.n_characters)
 
     @property
+    def reads_spellings(self) -> bool:
+        """Whether bytes or characters are read, and not words alone."""
+        return bool(self.n_characters) or not self.n_words
+
+    @property
     def token_width(self) -> int:
         """Width of the token layer, and of one direction of every other layer."""
         return self.width // len(self.direction_numbers)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..formats.native import EncoderModel, n_parameters
+from ..nn.bilm import BiLMConfig
 
 if TYPE_CHECKING:
     from ..formats.translator import TranslationModel
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 HEAD = """# {name}
 
-A bidirectional language model over characters (ELMo; Peters et al. 2018) for `spacy-ctxvec`.
+A {direction} language model over {units} (ELMo; Peters et al. 2018) for `spacy-ctxvec`.
 
 | | |
 |---|---|
@@ -37,7 +40,7 @@ documents, {excluded_tokens:,} tokens. Sources and licences:
 
 {sources}
 
-Command, with the config beside it: `{command}`
+Command: `spacy ctxvec pretrain CONFIG WORK_FOLDER`. Settings: {settings}
 
 ## Held-out perplexity
 
@@ -90,7 +93,7 @@ Text: {files}; {n_pairs:,} pairs of at most {max_tokens} words. Sources and lice
 
 {sources}
 
-Command, with the config beside it: `spacy ctxvec train-nmt CONFIG WORK_FOLDER`
+Command: `spacy ctxvec train-nmt CONFIG WORK_FOLDER`. Settings: {settings}
 
 ## Held-out translation
 
@@ -125,6 +128,7 @@ def translation_card(
         unknown_rate=info["translation"]["unknown_rate"],
         units="pieces of words" if config.subwords else "words",
         samples="\n".join(f"| {row} |" for row in rows),
+        settings=_listed(asdict(config.training)),
     )
 
 
@@ -149,7 +153,7 @@ def model_card(config: PretrainConfig, model: EncoderModel, corpus: Corpus) -> s
         unit=config.unit,
         n_words=config.n_words,
         sources="\n".join(f"- {source}" for source in config.sources),
-        command=f"spacy ctxvec pretrain configs/pretrain_{config.name}.cfg WORK_FOLDER",
+        settings=_listed(asdict(config.training)),
     )
 
 
@@ -172,15 +176,23 @@ def adapted_card(config: PretrainConfig, model: EncoderModel, corpus: Corpus) ->
 
 
 def _head(model: EncoderModel) -> str:
+    config = cast(BiLMConfig, model.config)
+    units = ["words"] * bool(config.n_words) + ["characters"] * bool(config.reads_spellings)
     return HEAD.format(
         **{key: model.info[key] for key in HEAD_KEYS},
         n_parameters=n_parameters(model.weights),
         sizes=_sizes(model),
+        direction="bidirectional" if config.directions == "both" else config.directions,
+        units=" and ".join(units),
     )
 
 
 def _sizes(model: EncoderModel) -> str:
-    return ", ".join(f"{key} {value}" for key, value in model.config.to_dict().items())
+    return _listed(model.config.to_dict())
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
 def _names(patterns: list[str]) -> str:

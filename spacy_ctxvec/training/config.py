@@ -43,6 +43,13 @@ def _block(path: Path, name: str) -> dict[str, Any]:
         raise _bad(path, name, error) from error
 
 
+def _is_of(found: Any, expected: Any) -> bool:
+    """Whether a value can be that of a setting, as far as its type tells."""
+    if expected in (int, float, str):
+        return isinstance(found, (expected, int))
+    return typing.get_origin(expected) is not list or isinstance(found, list)
+
+
 def _settings(kind: type[Settings], path: Path, block: str, values: dict[str, Any]) -> Settings:
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(values.keys() - names)
@@ -50,10 +57,9 @@ def _settings(kind: type[Settings], path: Path, block: str, values: dict[str, An
         problem = f"[{block}] has no setting {unknown[0]}; it knows {', '.join(sorted(names))}"
         raise _bad(path, block, problem)
     for name, expected in typing.get_type_hints(kind).items():
-        found = values.get(name)
-        wrong = expected in (int, float, str) and not isinstance(found, (expected, int))
-        if name in values and wrong:
-            problem = f"[{block}] {name} should be {expected.__name__}, found {found!r}"
+        if name in values and not _is_of(values[name], expected):
+            kind_of = getattr(expected, "__name__", "")
+            problem = f"[{block}] {name} should be {kind_of}, found {values[name]!r}"
             raise _bad(path, block, problem)
     try:
         return kind(**values)

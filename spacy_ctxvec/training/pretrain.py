@@ -207,9 +207,10 @@ def write_model(
 ) -> Path:
     """Write the trained encoder, its softmax and its card; `load_language_model` reads them."""
     model = EncoderModel(trainer.model.config, trainer.model.state_dict(), info)
-    card = make_card(config, model, trainer.corpus)
+    n_words = trainer.softmax.n_words
+    card = make_card(replace(config, n_words=n_words), model, trainer.corpus)
     save_native(model, folder, dtype=config.dtype, card=card)
-    words = trainer.corpus.types[: trainer.softmax.n_words]
+    words = trainer.corpus.types[:n_words]
     save_softmax(trainer.softmax, words, folder, dtype=config.dtype)
     return folder
 

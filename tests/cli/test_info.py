@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from toys import trained
 from typer.testing import CliRunner
 
 from spacy_ctxvec.cli.opening import open_pipeline
+from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import EncoderModel, save_native
 from spacy_ctxvec.nn.bilm import BiLM, BiLMConfig
 
@@ -51,6 +53,18 @@ def test_a_model_folder_becomes_a_pipeline_of_its_language(model_folder: Path) -
     nlp = open_pipeline(str(model_folder))
     assert nlp.lang == "sv"
     assert nlp("En bank vid en bank.")[1].vector.shape == (12,)
+
+
+def test_names_mean_the_same_as_for_other_commands(model_folder: Path, tmp_path: Path) -> None:
+    assert "sha256" in printed(info("en_sm")) and open_pipeline("en_sm")("a bank")[1].has_vector
+    work = tmp_path / "work"
+    shutil.copytree(model_folder, work / "model")
+    assert "12.5" in printed(info(str(work))) and open_pipeline(str(work)).lang == "sv"
+    shutil.rmtree(work / "model")
+    (work / "checkpoint.pt").touch()
+    assert "has not come to its end" in printed(info(str(work)))
+    with pytest.raises(CtxvecError, match="has not come to its end"):
+        open_pipeline(str(work))
 
 
 def test_a_saved_pipeline(tmp_path: Path) -> None:

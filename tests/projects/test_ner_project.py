@@ -202,6 +202,7 @@ def fake_result(load: Load, cell: Any, workdir: Any, hits: int = 1) -> dict[str,
         "system": cell.system,
         "seed": cell.seed,
         "fingerprint": cells.fingerprint(cells.cell_config(cell, workdir, {})),
+        "data": cells.data_digest(cells.cell_config(cell, workdir, {})),
         "budget": {"max_steps": 1},
         "train_seconds": 1.0,
         "dev_f": 0.5,
@@ -285,7 +286,7 @@ def test_a_partial_result_is_none(
     monkeypatch.setattr(cells_module.os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         cells_module.write_atomically(path, {"fingerprint": "x"})
-    assert not cells_module.is_done(path, "x")
+    assert not cells_module.is_done(path, fingerprint="x")
     monkeypatch.undo()
 
 
@@ -325,6 +326,23 @@ def test_fingerprint_ignores_folders_and_sees_settings(load: Load, workdir: Any)
 
     assert print_of(Path("a"), {}) == print_of(Path("b"), {})
     assert print_of(Path("a"), {"dropout": 0.5}) != print_of(Path("a"), {})
+
+
+def test_other_examples_or_vectors_make_another_cell(load: Load, workdir: Any) -> None:
+    cells = load("cells")
+    cell = cells.Cell(seed=0, system="hash_glove", corpus="wnut17", fold=0)
+    config = cells.cell_config(cell, workdir, {})
+    table = workdir.vectors / "vocab" / "vectors"
+    table.parent.mkdir(parents=True, exist_ok=True)
+    workdir.corpus(cell).mkdir(parents=True, exist_ok=True)
+    seen = {cells.data_digest(config)}
+    for file in (
+        table,
+        *(workdir.corpus(cell) / f"{part}.spacy" for part in ("train", "dev", "test")),
+    ):
+        file.write_bytes(file.read_bytes() + b"x" if file.exists() else b"x")
+        seen.add(cells.data_digest(config))
+    assert len(seen) == 5
 
 
 def test_settings_reach_the_training_process_exactly(

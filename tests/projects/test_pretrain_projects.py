@@ -156,6 +156,9 @@ def test_fingerprints(load: Load, corpus: Path, encoder: Path) -> None:
     weights = encoder / "model.safetensors"
     weights.write_bytes(weights.read_bytes() + b"x")
     assert len(prints() & before) == 2, "other weights: those of the hash embeddings still count"
+    examples = corpus / "train.spacy"
+    examples.write_bytes(examples.read_bytes() + b"x")
+    assert not prints() & before, "other examples"
 
 
 def test_names_of_encoders(load: Load) -> None:

@@ -16,7 +16,7 @@ from spacy_ctxvec.errors import CtxvecError
 from spacy_ctxvec.formats.native import load_native
 from spacy_ctxvec.pipe.encoder_config import encoder_block
 from spacy_ctxvec.training.config import read_pretrain_config
-from spacy_ctxvec.training.pretrain import pretrain
+from spacy_ctxvec.training.pretrain import load_language_model, pretrain
 
 CONFIG = """
 [pretrain]
@@ -83,6 +83,18 @@ def test_a_model_a_card_and_records(run):
     card = (work / "model" / "README.md").read_text("utf8")
     for part in ("Sentences made up for a test", "CC0", "forward", "pretrain", "width 16"):
         assert part in card
+    assert "A bidirectional language model over characters" in card
+    _, _, words = load_language_model(work / "model")
+    assert len(words) < 50 and f"over the {len(words)} most frequent" in card
+    assert "tokens 3000, " in card
+
+
+def test_the_card_of_a_model_of_words_in_one_direction(run):
+    command, work = run
+    sizes = 'hidden_width = 8\ndirections = "backward"\nn_words = 30'
+    assert command(config_text=CONFIG.replace("hidden_width = 8", sizes)).exit_code == 0
+    card = (work / "model" / "README.md").read_text("utf8")
+    assert "A backward language model over words" in card
 
 
 def test_it_learns(run):
@@ -123,6 +135,7 @@ def test_the_result_goes_into_a_pipeline(run):
         (('lang = "en"\n', ""), "lang"),
         (("[pretrain]", "[other]"), "cannot be used"),
         (('["*.txt"]', '["*.xml"]'), "No file in"),
+        (('["*.txt"]', '"*.txt"'), "train should be list"),
     ],
 )
 def test_mistakes_are_named(run, change, message):

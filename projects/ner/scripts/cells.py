@@ -106,7 +106,8 @@ def cell_config(cell: Cell, workdir: Workdir, settings: Mapping[str, Any]) -> Co
 
 
 def fingerprint(config: Config) -> str:
-    """What a result depends on: the settings without paths, and the weights of the encoder.
+    """What a result depends on beside data: the settings without paths, and the weights of the
+    encoder. All folds of a corpus have one.
 
     A finished cell whose fingerprint is another one belongs to other settings and is done again.
     """
@@ -118,9 +119,20 @@ def fingerprint(config: Config) -> str:
     return digest.hexdigest()[:16]
 
 
-def is_done(path: Path, expected_fingerprint: str) -> bool:
-    """Whether the file holds the result of these very settings."""
-    return path.is_file() and read_json(path).get("fingerprint") == expected_fingerprint
+def data_digest(config: Config) -> str:
+    """What a result depends on beside settings: the examples, and static vectors."""
+    paths = {name: Path(path) for name, path in config["paths"].items() if path}
+    files = [paths["train"], paths["dev"], paths["dev"].with_name("test.spacy")]
+    files += [paths["vectors"] / "vocab" / "vectors"] if "vectors" in paths else []
+    digest = hashlib.sha256()
+    for file in filter(Path.is_file, files):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def is_done(path: Path, **expected: str) -> bool:
+    """Whether the file holds a result that says this of what it comes from."""
+    return path.is_file() and expected.items() <= read_json(path).items()
 
 
 def read_json(path: Path) -> Any:

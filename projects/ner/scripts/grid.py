@@ -23,6 +23,7 @@ from cells import (
     Cell,
     Workdir,
     cell_config,
+    data_digest,
     fingerprint,
     grid_cells,
     is_done,
@@ -77,6 +78,12 @@ def selection(only: Sequence[str]) -> tuple[list[str], list[str]]:
     return corpora, systems
 
 
+def _is_done(cell: Cell, workdir: Workdir, settings: Settings) -> bool:
+    config = cell_config(cell, workdir, settings)
+    comes_from = {"fingerprint": fingerprint(config), "data": data_digest(config)}
+    return is_done(workdir.result(cell), **comes_from)
+
+
 def run_grid(
     cells: Sequence[Cell], workdir: Workdir, settings: Settings, trainer: Trainer, jobs: int
 ) -> list[Cell]:
@@ -84,11 +91,7 @@ def run_grid(
 
     RETURNS (list[Cell]): The cells that failed.
     """
-    todo = [
-        cell
-        for cell in cells
-        if not is_done(workdir.result(cell), fingerprint(cell_config(cell, workdir, settings)))
-    ]
+    todo = [cell for cell in cells if not _is_done(cell, workdir, settings)]
     typer.echo(f"{len(cells)} cells, {len(cells) - len(todo)} done before, {len(todo)} to do")
     failed = []
     begin = time.perf_counter()

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import spacy
 import typer
-from cells import Cell, Workdir, cell_config, fingerprint, read_json, write_atomically
+from cells import Cell, Workdir, cell_config, data_digest, fingerprint, read_json, write_atomically
 from console import run_script
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
@@ -65,6 +65,7 @@ def run_cell(
         "system": cell.system,
         "seed": cell.seed,
         "fingerprint": fingerprint(config),
+        "data": data_digest(config),
         "budget": {name: config["training"][name] for name in BUDGET},
         "train_seconds": round(time.perf_counter() - begin, 1),
         "dev_f": read_json(folder / "model-best" / "meta.json")["performance"]["ents_f"],

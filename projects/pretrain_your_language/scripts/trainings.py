@@ -58,18 +58,20 @@ class Training:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the settings without paths, of encoders' weights and of static vectors."""
+        """A digest of the settings without paths, of encoders' weights, of static vectors, and of
+        the examples."""
         content = self.config.copy()
         paths = content.pop("paths")
         digest = hashlib.sha256(content.to_str(interpolate=False).encode("utf-8"))
         files = [Path(path) / name for path in filter(None, paths.values()) for name in INPUTS]
+        files += [Path(paths["train"]), Path(paths["dev"]), self.corpus / "test.spacy"]
         for file in filter(Path.is_file, files):
             digest.update(file.read_bytes())
         return digest.hexdigest()[:16]
 
     @property
     def is_done(self) -> bool:
-        return is_done(self.result, self.fingerprint)
+        return is_done(self.result, fingerprint=self.fingerprint)
 
 
 Trainer = Callable[[Training], None]
@@ -105,7 +107,7 @@ def set_encoder(
     expected, found = model["@architectures"], block["@architectures"]
     if found != expected:
         raise CtxvecError(f"[components.{component}] is a {expected}, in {folder} is a {found}.")
-    model.update({name: value for name, value in block.items() if name in model})
+    model.update(block)
     config["paths"][path] = str(folder)
     loader = {"@misc": "spacy-ctxvec.load_model.v1", "path": f"${{paths.{path}}}"}
     config["initialize"].setdefault("components", {})[component] = {"loader": loader}

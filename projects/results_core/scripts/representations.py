@@ -94,7 +94,9 @@ OTHER_ENCODERS: dict[str, dict[str, Any]] = {
         "width": 0, "input_width": 0, "n_layers": 0,
     },
 }  # fmt: skip
-CACHE_MB = 1500
+CACHE_MB = {"transformer": 4000, "": 1500}
+"""By encoder, "" for the others: as much as the layers of train and dev take. Scores are the same
+without, and later."""
 # The heads learn alone at first, and the encoder at a tenth of their rate.
 TUNED = {"frozen": True, "learn_rate_factor": 0.1}
 UNFREEZING = {
@@ -164,7 +166,7 @@ def system_config(task: str, system: System) -> Config:
         if system.static:
             _put_static_beside(config, {"hash": HASH} if system.hashes else {})
         component = config["components"]["ctxvec"]
-        component["feature_cache"] = {"max_mb": CACHE_MB}  # the same scores, sooner
+        component["feature_cache"] = {"max_mb": CACHE_MB.get(system.encoder, CACHE_MB[""])}
         if system.encoder in OTHER_ENCODERS:
             component["model"] = dict(OTHER_ENCODERS[system.encoder])
         if system.tuned:
