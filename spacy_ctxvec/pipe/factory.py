@@ -73,7 +73,8 @@ def make_ctxvec(
     output (Union[str, List[float]]): The one vector a token of `doc.tensor`, `token.vector` and
         `similarity`: the mean of the layers, the top layer, or fixed weights, one a layer.
     store (str): What stays on a Doc once every listener has read it: all layers, the output alone,
-        or nothing but `doc.tensor`.
+        or nothing but `doc.tensor`. A component that is disabled reads nothing: for its sake all
+        layers stay.
     store_dtype (str): Precision of what stays.
     feature_cache (Dict[str, Any]): How layers of texts are kept from one epoch to the next, while
         the encoder is frozen and the pipeline is trained, evaluation included: `max_mb` is the
