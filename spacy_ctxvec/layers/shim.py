@@ -85,7 +85,7 @@ class EncoderShim(Shim):
         module.keep_kernels()
         self.inputs = inputs
         self.loading = ProcessLock()
-        self._fingerprint = ""
+        self._fingerprint: list[str] = []  # another list for other weights
 
     @property
     def module(self) -> Any:
@@ -112,9 +112,10 @@ class EncoderShim(Shim):
     @property
     def fingerprint(self) -> str:
         """Stands for all of the encoder that decides which layers a text has, weights included."""
-        if not self._fingerprint:
-            self._fingerprint = fingerprint_of(self._model)
-        return self._fingerprint
+        known = self._fingerprint  # weights may change while they are read
+        if not known:
+            known.append(fingerprint_of(self._model))
+        return known[0]
 
     @contextmanager
     def changing(self, *parameters: str) -> Iterator[None]:
@@ -124,7 +125,7 @@ class EncoderShim(Shim):
             try:
                 yield
             finally:
-                self._fingerprint = ""
+                self._fingerprint = []
                 self._model.forget_kernels()
 
     def adopt(self, source: str, model: EncoderModel | None, *, loaded: bool = False) -> None:
@@ -213,7 +214,7 @@ class EncoderShim(Shim):
         state = {key: value for key, value in self.__dict__.items() if key != "_model"}
         carries = isinstance(self._model, BiLM) and self._model.state is not None
         module = (self._model.config, carries, self._model.precision, self._weights())
-        return {**state, "_fingerprint": "", "module": module}  # another device, perhaps
+        return {**state, "_fingerprint": [], "module": module}  # another device, perhaps
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         config, carries, precision, weights = state.pop("module")

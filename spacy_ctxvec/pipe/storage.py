@@ -10,7 +10,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -19,6 +18,7 @@ from spacy.attrs import LENGTH  # type: ignore[import-untyped]
 from spacy.tokens import Doc
 
 from .. import errors
+from ..layers.cache import ProcessLock
 from ..types import FloatArray
 from .process_set import ProcessSet
 
@@ -42,7 +42,7 @@ class Transient:
 
 
 Waiting = ProcessSet[Transient]
-_lock = Lock()  # around every use of a `Waiting`
+_lock = ProcessLock()  # around every use of a `Waiting`
 _transient: WeakKeyDictionary[Doc, dict[str, Transient]] = WeakKeyDictionary()
 
 
