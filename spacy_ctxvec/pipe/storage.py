@@ -85,7 +85,8 @@ def put(
     """
     data = doc.user_data.setdefault(KEY, {})
     tokens = _tokens(doc)
-    data[component] = entry = {TOKENS: tokens}
+    entry: dict[str, Any] = {TOKENS: tokens}
+    data[component] = entry
     if store != "none":
         entry["output"] = output.astype(dtype, copy=False)
     if store == "layers" and layers is not None:
@@ -145,7 +146,7 @@ def layer_rows(doc: Doc, component: str) -> FloatArray:
 def output_rows(doc: Doc, component: str) -> FloatArray:
     """The component's output, float32 (n_tokens, width)."""
     entry = entry_of(doc, component)
-    tensor = doc.tensor if entry.get("tensor") else None
+    tensor: Any = doc.tensor if entry.get("tensor") else None
     # spaCy keeps the tensor right where tokens merge; where they are split, it gets too long.
     is_there = isinstance(tensor, np.ndarray) and tensor.ndim == 2
     rows = tensor if is_there else entry.get("output")
