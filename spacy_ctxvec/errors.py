@@ -191,6 +191,7 @@ WRONG_CHECKSUM = (
     "{address} has the sha256 {found}. Expected: {expected}... Check the address and the checksum, "
     "and try again."
 )
+DOWNLOADED_BEFORE = "It was downloaded before: delete {path} to have it downloaded again."
 NO_ROOM = "{folder} has {free:,} bytes left, and {needed:,} are needed."
 NOT_BILM_HDF5 = (
     "The encoder cannot be written to {path} as options JSON and HDF5: {reason}. A model folder "

@@ -134,7 +134,7 @@ def _keys(path: Path) -> Iterator[tuple[str, frozenset[str]]]:
         )
         raise errors.CtxvecError(message)
     keys = path.with_name(path.name.replace(DATA, KEYS))
-    for line in _text(keys).splitlines():
+    for line in filter(str.strip, _text(keys).splitlines()):
         name, *senses = line.split()
         yield name, frozenset(senses)
 

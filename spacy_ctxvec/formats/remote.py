@@ -78,7 +78,7 @@ def fetched(
     sha256: that the last of the files must have, or how it begins
 
     A download that breaks off is continued the next time. CtxvecError for what cannot be had, and
-    for a file with another checksum, which is deleted.
+    for a file with another checksum, which is deleted if it has just come.
     """
     sources = sources_of(name)
     if sha256:
@@ -203,11 +203,13 @@ def _check(source: Source, path: Path, *, is_new: bool) -> None:
         return
     found = sha256_of(path)
     if not found.startswith(source.sha256):
-        if is_new:
-            path.unlink()
         message = errors.WRONG_CHECKSUM.format(
             address=source.address, found=found, expected=source.sha256
         )
+        if is_new:
+            path.unlink()
+        else:  # the checksum that was asked for may be wrong
+            message += f" {errors.DOWNLOADED_BEFORE.format(path=path)}"
         raise errors.CtxvecError(message)
 
 

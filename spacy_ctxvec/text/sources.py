@@ -153,11 +153,14 @@ def _docbin_documents(path: Path, problems: Problems) -> Iterator[Document]:
 
 
 def _doc_paragraphs(doc: Doc) -> Document:
-    """The Doc's words without white space, which ends a paragraph where it holds a line break."""
+    """The Doc's words without white space, which ends a paragraph where it holds a line break.
+
+    Within a word, as of merged names, white space is one space: vocabularies have a word a line.
+    """
     paragraphs: list[list[str]] = [[]]
     for token in doc:
         if not token.text.isspace():
-            paragraphs[-1].append(token.text)
+            paragraphs[-1].append(" ".join(token.text.split()))
         elif "\n" in token.text:
             paragraphs.append([])
     return [paragraph for paragraph in paragraphs if paragraph]

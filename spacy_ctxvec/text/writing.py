@@ -31,22 +31,27 @@ SIDES = ("source", "target")  # the corpora, each in a folder, of a corpus of pa
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder`, which it replaces if nothing fails."""
+    """A new folder beside `folder`, which it replaces if nothing fails. One that is replaced is
+    there, or beside it as `.old`, until its successor is."""
     folder = Path(folder).resolve()
-    new = folder.with_name(folder.name + ".new")
-    for path in (folder, new):
+    new, old = (folder.with_name(folder.name + ending) for ending in (".new", ".old"))
+    for path in (folder, new, old):
         if path.exists() and not _is_only_a_corpus(path):
             raise errors.CtxvecError(errors.FOLDER_IN_USE.format(folder=path))
-    if new.exists():
-        shutil.rmtree(new)  # left by a build that was killed
+    if old.exists() and not folder.exists():
+        old.rename(folder)  # a build was killed between the two
+    for path in (new, old):
+        if path.exists():
+            shutil.rmtree(path)  # left by a build that was killed
     new.mkdir(parents=True)
     try:
         yield new
         if folder.exists():
-            shutil.rmtree(folder)
+            folder.rename(old)
         new.rename(folder)
     finally:
-        shutil.rmtree(new, ignore_errors=True)
+        for path in (new, old):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_only_a_corpus(path: Path) -> bool:

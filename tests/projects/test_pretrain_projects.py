@@ -62,7 +62,8 @@ def test_pretraining_configs(name: str, tmp_path: Path) -> None:
 def test_documents_of_plain_text(load: Load) -> None:
     read = load("split_text").plain_documents
     assert read(["a\n", "b\n", "\n", "\n", "c"]) == [["a", "b"], ["c"]]
-    assert read(["a\n", "b\n"]) == [["a"], ["b"]]
+    assert read(["a\n", "b\n"]) == read(["\n", "a\n", "b\n", "\n"]) == [["a"], ["b"]]
+    assert read([]) == read(["\n"]) == []
 
 
 def test_chapters_of_verses(load: Load) -> None:
@@ -74,6 +75,7 @@ def test_chapters_of_verses(load: Load) -> None:
 
 def test_held_out_documents(load: Load, tmp_path: Path) -> None:
     (tmp_path / "LICENSE.txt").write_text("none\n")
+    (tmp_path / "SOURCES.txt").write_text("none\n")
     (tmp_path / "a.txt").write_text("\n\n".join("abcdef"))
     (tmp_path / "b.tsv").write_text("b.X.1.1\tg\n")
     load("split_text").main(tmp_path, tmp_path / "out", every=3)
@@ -288,9 +290,12 @@ def test_shares(load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_a_share_is_made_once(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shares, work = load("shares"), tmp_path / "share-1-60"
     calls: list[str] = []
+    fails = False
 
     def ctxvec(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
         calls.append(command[0])
+        if fails:
+            return subprocess.CompletedProcess(command, 1)
         (work / "model").mkdir(exist_ok=True)
         (work / "corpus").mkdir(exist_ok=True)
         srsly.write_json(work / "corpus" / "meta.json", {"n_tokens": 7})
@@ -303,6 +308,9 @@ def test_a_share_is_made_once(load: Load, tmp_path: Path, monkeypatch: pytest.Mo
     assert calls == ["pretrain", "evaluate-lm"]
     (row,) = srsly.read_json(tmp_path / "results" / "shares.json")
     assert (row["share"], row["tokens"], row["forward"]) == (1.0, 7, 3.0)
+    fails = True
+    (work / "pretrain.cfg").write_text("other settings")
+    assert not shares.pretrain(work, tmp_path, -1), "the model is that of the settings before"
 
 
 def test_excluded_files_are_checked(load_english: Load, tmp_path: Path) -> None:

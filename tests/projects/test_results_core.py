@@ -196,6 +196,23 @@ def test_the_first_fold_is_reported_beside_all(
     assert "| WikiGold, first fold | biLM, learned mix |" in readme.read_text()
 
 
+def test_the_overview_marks_what_is_of_one_fold(load: Load):
+    def score(corpus: str, system: str, measure: str, mean: float) -> dict[str, object]:
+        names = {"corpus": corpus, "system": system, "measure": measure}
+        return {**names, "mean": mean, "deviation": 0.01}
+
+    scores = [
+        score("wikigold", "mix", "F", 0.7), score("wikigold_0", "mix", "F", 0.72),
+        score("wikigold_0", "all", "F", 0.69), score("ewt", "mix", "LAS", 0.81),
+        score("ewt", "mix", "UAS", 0.85),
+    ]  # fmt: skip
+    lines = load("overview").render({"scores": scores}).splitlines()
+    assert lines[2:] == [
+        "| biLM, learned mix | 70.0 ± 1.0 |  |  |  | 81.0 ± 1.0 |  |",
+        "| biLM, learned mix + GloVe + hash embeddings | 69.0 ± 1.0 † |  |  |  |  |  |",
+    ]
+
+
 def test_costs_of_a_pipeline_stand_beside_its_scores(load: Load, tmp_path: Path):
     costs = load("costs")
     nlp = spacy.blank("en")

@@ -24,6 +24,7 @@ from spacy_ctxvec.text import building
 from spacy_ctxvec.text.building import build_corpus
 from spacy_ctxvec.text.corpus import SPECIALS, Corpus
 from spacy_ctxvec.text.settings import check_settings, settings_of
+from spacy_ctxvec.text.writing import new_folder
 
 
 def build(folder: Path, *texts: str, **kwargs) -> Corpus:
@@ -88,8 +89,8 @@ def test_every_format_together(tmp_path, monkeypatch):
     DocBin(docs=docs).to_disk(tmp_path / "in/c.spacy")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"typed in")))
     corpus = build_corpus([tmp_path / "in", "-"], tmp_path / "corpus", lang="en", max_tokens=8)
-    assert text_of(corpus) == ["plain text", "a record", "as it is", "a\nb", "typed in"]
-    assert "as it is" in corpus.types and "a\nb" in corpus.types
+    assert text_of(corpus) == ["plain text", "a record", "as it is", "a b", "typed in"]
+    assert "as it is" in corpus.types and "a b" in corpus.types
     assert text_of(Corpus.open(tmp_path / "corpus")) == text_of(corpus)
 
 
@@ -258,6 +259,21 @@ def test_a_build_that_was_killed(tmp_path):
     corpus = build(tmp_path, "some text")
     assert not new.exists() and len(files_in(tmp_path / "corpus")) == 5
     assert text_of(corpus) == ["some text"]
+
+
+def test_a_corpus_is_there_until_its_successor_is(tmp_path):
+    """Whenever a build is killed."""
+    folder, old = tmp_path / "corpus", tmp_path / "corpus.old"
+    with new_folder(folder) as new:
+        (new / "meta.json").write_text("first")
+    folder.rename(old)  # killed between the two
+    with pytest.raises(ZeroDivisionError), new_folder(folder):
+        1 / 0  # noqa: B018
+    assert (folder / "meta.json").read_text() == "first"
+    with new_folder(folder) as new:
+        (new / "meta.json").write_text("second")
+    assert (folder / "meta.json").read_text() == "second"
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_other_folders_are_not_overwritten(tmp_path):

@@ -106,12 +106,12 @@ def test_a_record_may_be_longer_than_a_paragraph(tmp_path):
     assert problems.as_dict()["places"] == {"too_long": ["a.jsonl, line 1"]}
 
 
-def test_the_words_of_a_docbin_stay_as_they_are(tmp_path):
+def test_the_words_of_a_docbin_stay_as_they_are_but_for_white_space(tmp_path):
     vocab = spacy.blank("en").vocab
     words = ["do", "n't", " ", "New York", "\n\n", "a\nb", "end", "\n"]
     docs = [Doc(vocab, words=words), Doc(vocab), Doc(vocab, words=["\t"]), Doc(vocab, words=["x"])]
     DocBin(docs=docs).to_disk(tmp_path / "a.spacy")
-    assert read(tmp_path / "a.spacy") == [[["do", "n't", "New York"], ["a\nb", "end"]], [["x"]]]
+    assert read(tmp_path / "a.spacy") == [[["do", "n't", "New York"], ["a b", "end"]], [["x"]]]
 
 
 @pytest.mark.parametrize("data", [b"", b"no docbin", b"\x00\xff"])

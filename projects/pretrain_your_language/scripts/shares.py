@@ -27,6 +27,8 @@ from spacy_ctxvec.errors import CtxvecError
 PROJECT = Path(__file__).resolve().parent.parent
 EXCLUDE = PROJECT.parent / "pretrain_en" / "exclude.txt"
 
+EVALUATION = "evaluation.json"
+
 
 def main(
     shares: Annotated[str, typer.Argument(help="Percent of the text, as 1,5,25")],
@@ -102,12 +104,14 @@ def pretrain(work: Path, text: Path, gpu_id: int) -> bool:
     command = ["pretrain", str(config), str(work), "--text", str(text), "--gpu-id", str(gpu_id)]
     if ctxvec(command).returncode == 0 and (work / "model").is_dir():
         done.write_text(config.read_text("utf-8"), encoding="utf-8")
-    return done.is_file()
+        (work / "model" / EVALUATION).unlink(missing_ok=True)
+        return True
+    return False
 
 
 def measure(work: Path, text: Path) -> dict[str, Any]:
     """Size of a model's text, and its perplexity on held-out text, which is kept in its folder."""
-    kept = work / "model" / "evaluation.json"
+    kept = work / "model" / EVALUATION
     if not kept.is_file():
         command = ["evaluate-lm", str(work / "model"), str(text), "--json"]
         output = ctxvec(command, stdout=subprocess.PIPE, check=True).stdout

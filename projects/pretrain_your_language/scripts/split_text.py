@@ -21,7 +21,7 @@ from console import run_script
 from spacy_ctxvec.errors import CtxvecError
 
 Document = list[str]
-NOTES = ("LICEN", "README", "SOURCE")  # begin the names of files that lie beside a text
+NOTES = ("LICENCE", "LICENSE", "README", "SOURCE", "SOURCES")  # lie beside a text
 
 
 def main(
@@ -42,14 +42,14 @@ def main(
 def read_documents(folder: Path) -> Iterator[Document]:
     """The documents of all files of a folder, in the order of their names."""
     for path in sorted(folder.glob("*")):
-        if path.suffix in READERS and not path.name.upper().startswith(NOTES):
+        if path.suffix in READERS and path.stem.upper() not in NOTES:
             with path.open(encoding="utf-8") as lines:
                 yield from READERS[path.suffix](lines)
 
 
 def plain_documents(lines: Iterable[str]) -> list[Document]:
     """Documents of plain text: parted by blank lines, or single lines where there are none."""
-    stripped = [line.strip() for line in lines]
+    stripped = "\n".join(line.strip() for line in lines).strip("\n").split("\n")
     if all(stripped):
         return [[line] for line in stripped]
     return [list(group) for is_text, group in groupby(stripped, bool) if is_text]
