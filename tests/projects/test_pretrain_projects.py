@@ -158,6 +158,9 @@ def test_fingerprints(load: Load, corpus: Path, encoder: Path) -> None:
     weights = encoder / "model.safetensors"
     weights.write_bytes(weights.read_bytes() + b"x")
     assert len(prints() & before) == 2, "other weights: those of the hash embeddings still count"
+    before = prints()
+    (encoder / "tokenizer.json").write_text("{}")
+    assert len(prints() & before) == 2, "another tokenizer"
     examples = corpus / "train.spacy"
     examples.write_bytes(examples.read_bytes() + b"x")
     assert not prints() & before, "other examples"

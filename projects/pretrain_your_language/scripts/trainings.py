@@ -27,15 +27,19 @@ from cells import is_done, read_json
 from write_config import set_value
 
 from spacy_ctxvec.errors import CtxvecError
-from spacy_ctxvec.formats.native import CONFIG_FILE, WEIGHTS_FILE
+from spacy_ctxvec.formats.native import CONFIG_FILE, VECTORS_FILE, WEIGHTS_FILE
 from spacy_ctxvec.formats.transformer import is_transformer, read_transformer
 from spacy_ctxvec.nn.architectures import CONFIGS
 from spacy_ctxvec.pipe.encoder_config import encoder_block
 from spacy_ctxvec.training.pretrain import model_folder
 
 ENTITIES, PARSE, CLASSES = "entities", "parse", "classes"
-# What a result depends on in a model folder, and in a pipeline of static vectors.
-INPUTS = (WEIGHTS_FILE, "vocab/vectors")
+# What a result depends on in a model folder, in that of a transformer, and in a pipeline of static
+# vectors.
+INPUTS = (
+    WEIGHTS_FILE, VECTORS_FILE, "pytorch_model.bin", "tokenizer.json", "vocab/vectors",
+    "vocab/key2row",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
