@@ -10,6 +10,7 @@ from toys import blank_with_encoder, examples
 
 from spacy_ctxvec.analysis.neighbours import WordVectors, same_word, telling_words
 from spacy_ctxvec.pipe import docdata
+from spacy_ctxvec.pipe.process_set import ProcessSet
 
 RIVER, MONEY = [1.0, 0.0, 0.1], [0.0, 1.0, 0.1]
 
@@ -20,7 +21,7 @@ def doc_of(words: list[tuple[str, list[float]]]) -> Doc:
     output = np.array([vector for _, vector in words], dtype="float32").reshape(-1, 3)
     docdata.annotate(
         doc, "ctxvec", output[:, None], output, listeners=(), store="layers", dtype="float32",
-        tensor=True,
+        tensor=True, waiting=ProcessSet(),
     )  # fmt: skip
     return doc
 
