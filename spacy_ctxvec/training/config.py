@@ -58,7 +58,7 @@ def _settings(kind: type[Settings], path: Path, block: str, values: dict[str, An
         raise _bad(path, block, problem)
     for name, expected in typing.get_type_hints(kind).items():
         if name in values and not _is_of(values[name], expected):
-            kind_of = getattr(expected, "__name__", "")
+            kind_of = "a list" if typing.get_origin(expected) is list else expected.__name__
             problem = f"[{block}] {name} should be {kind_of}, found {values[name]!r}"
             raise _bad(path, block, problem)
     try:

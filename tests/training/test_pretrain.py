@@ -135,7 +135,7 @@ def test_the_result_goes_into_a_pipeline(run):
         (('lang = "en"\n', ""), "lang"),
         (("[pretrain]", "[other]"), "cannot be used"),
         (('["*.txt"]', '["*.xml"]'), "No file in"),
-        (('["*.txt"]', '"*.txt"'), "train should be list"),
+        (('["*.txt"]', '"*.txt"'), "train should be a list"),
     ],
 )
 def test_mistakes_are_named(run, change, message):

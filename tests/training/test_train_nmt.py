@@ -433,7 +433,7 @@ def test_damaged_files_of_a_translation_model(folder):
 BAD = {
     "wrong dtype": ("target_width = 8", 'dtype = "fp16"', "dtype"),
     "one column": ("target_width = 8", "columns = [0]", "columns"),
-    "a file, not a list": ('train = ["train.tsv"]', 'train = "train.tsv"', "a list of files"),
+    "a file, not a list": ('train = ["train.tsv"]', 'train = "train.tsv"', "be a list"),
     "no vectors": ('vectors = "', 'vectors = "/nowhere', "static vectors"),
     "uneven files": ('train = ["train.tsv"]', 'train = [["en.txt", "de.txt"]]', "lines"),
     "no text": ('train = ["train.tsv"]', 'train = ["absent.tsv"]', "absent.tsv"),
