@@ -26,8 +26,7 @@ from spacy_ctxvec.errors import CtxvecError
 
 PROJECT = Path(__file__).resolve().parent.parent
 EXCLUDE = PROJECT.parent / "pretrain_en" / "exclude.txt"
-
-EVALUATION = "evaluation.json"
+EVALUATION = "evaluation.json"  # kept in the folder of the model that it is of
 
 
 def main(

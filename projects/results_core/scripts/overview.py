@@ -1,6 +1,8 @@
 """The scores of results.json as one small table: a row a system, a column a task.
 
-python scripts/overview.py results.json ../../README.md
+    python scripts/overview.py results.json ../../README.md
+
+What has no score stays empty.
 """
 
 from __future__ import annotations
